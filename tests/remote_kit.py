@@ -135,11 +135,14 @@ class Machine:
             pusher.push_commits(result)
             shipper = Shipper(self.store, client, outbox, credentials)
             shipper.is_on_remote = pusher.is_on_remote
-            for path in sorted(self.sessions.glob("*.jsonl")):
+            pusher.list_logs()
+            paths = sorted(self.sessions.glob("*.jsonl"))
+            for path in [path for path in paths if not pusher.is_unchanged(path)]:
                 try:
                     shipper.ship(path)
                 except LogError as error:
                     result.conflicting_files.append(str(error))
+            pusher.record_logs(paths, outbox)
             pusher.push_names(result)
         return result
 

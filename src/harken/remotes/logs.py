@@ -20,7 +20,7 @@ import msgspec
 from harken.context.shipping.outbox import ShipState
 from harken.core.clock import Clock
 from harken.errors import HarkenError, LogError, LogLocked, StoreUnavailable
-from harken.remotes.mirror import LogRelation, LogState, Mirror
+from harken.remotes.mirror import LogRelation, Mirror
 from harken.remotes.service import RemoteHome
 from harken.session.log.compressed import LogStat, stat_log
 from harken.session.log.credential_check import check_credentials
@@ -63,9 +63,10 @@ class LogPuller(msgspec.Struct, frozen=True):
         if not NAME_PATTERN.fullmatch(log.name) or log.name.casefold() == RESERVED_NAME:
             return LogResult(log.name, "skipped", reason="its name cannot be that of a log here")
         path = self.folder / f"{log.name}.jsonl"
-        before = _stat(path)
-        if before is not None and (relation := self._recorded_relation(log, before)):
-            return LogResult(log.name, relation)
+        before = stat_log_or_none(path)
+        recorded = None if before is None else self.mirror.find_relation(log, before)
+        if recorded in ("equal", "ahead", "redacted"):
+            return LogResult(log.name, recorded)
         result = LogResult(log.name, "behind", is_new=before is None)
         try:
             result.relation = self._pull_lines(log, path, result)
@@ -75,7 +76,7 @@ class LogPuller(msgspec.Struct, frozen=True):
             result.relation, result.reason = "skipped", "it is being written here; pull again later"
         except (HarkenError, ValueError) as error:
             result.relation, result.reason = "skipped", _describe(error, path)
-        after = _stat(path)
+        after = stat_log_or_none(path)
         if after is not None and not self.dry_run:
             self._record(log, after, path, result)
         return result
@@ -85,18 +86,6 @@ class LogPuller(msgspec.Struct, frozen=True):
         if not NAME_PATTERN.fullmatch(name):
             return 0
         return read_log_end(self.folder / f"{name}.jsonl").size_bytes
-
-    def _recorded_relation(self, log: ListedLog, local: LogStat) -> LogRelation | None:
-        """Return the relation of a log if both sides are as they were when they were compared."""
-        state = self.mirror.read_log(log.name)
-        if (
-            state is not None
-            and state.relation in ("equal", "ahead", "redacted")
-            and (state.remote_bytes, state.remote_ns) == (log.size_bytes, log.modified_ns)
-            and (state.local_bytes, state.local_ns) == (local.size_bytes, local.modified_ns)
-        ):
-            return state.relation
-        return None
 
     def _pull_lines(self, log: ListedLog, path: Path, result: LogResult) -> LogRelation:
         """Append the missing lines. Raises HarkenError, ValueError."""
@@ -170,19 +159,11 @@ class LogPuller(msgspec.Struct, frozen=True):
             with suppress(OSError):
                 os.utime(path, ns=(modified_ns, modified_ns))
                 after = stat_log(path)
-        self.mirror.write_log(
-            log.name,
-            LogState(
-                remote_bytes=log.size_bytes,
-                remote_ns=log.modified_ns,
-                local_bytes=after.size_bytes,
-                local_ns=after.modified_ns,
-                relation=result.relation,
-            ),
-        )
+        self.mirror.write_log(log, after, result.relation)
 
 
-def _stat(path: Path) -> LogStat | None:
+def stat_log_or_none(path: Path) -> LogStat | None:
+    """Return the status of a log, or None if it does not exist."""
     try:
         return stat_log(path)
     except OSError:

@@ -18,8 +18,10 @@ import msgspec
 from harken.core import canonical
 from harken.core.commits import ArtifactRef, CommitId, CommitNotes, HeadName
 from harken.errors import ConfigError, LogLocked
+from harken.session.log.compressed import LogStat
 from harken.session.log.file import LogFile
 from harken.store.notes import group_of
+from harken.store.remote.wire import ListedLog
 
 VERSION = 1
 _SCHEMA = """
@@ -48,7 +50,17 @@ class LogState(msgspec.Struct, frozen=True):
     remote_ns: int
     local_bytes: int
     local_ns: int
-    relation: LogRelation
+    relation: LogRelation | None
+
+
+def _state_of(log: ListedLog, local: LogStat, relation: LogRelation | None) -> LogState:
+    return LogState(
+        remote_bytes=log.size_bytes,
+        remote_ns=log.modified_ns,
+        local_bytes=local.size_bytes,
+        local_ns=local.modified_ns,
+        relation=relation,
+    )
 
 
 class Mirror:
@@ -91,19 +103,24 @@ class Mirror:
         with self._database:
             self._database.executemany("INSERT OR REPLACE INTO head VALUES (?, ?)", heads.items())
 
-    def read_log(self, name: str) -> LogState | None:
-        """Return the state of a log when it was compared, or None if it was not."""
+    def find_relation(self, log: ListedLog, local: LogStat) -> LogRelation | None:
+        """Return the relation of a log if both sides are as they were when they were compared."""
+        state = self._read_log(log.name)
+        if state == _state_of(log, local, None if state is None else state.relation):
+            return None if state is None else state.relation
+        return None
+
+    def write_log(self, log: ListedLog, local: LogStat, relation: LogRelation) -> None:
+        """Record the relation of a log that is as it is now on both sides."""
+        state = msgspec.json.encode(_state_of(log, local, relation))
+        with self._database:
+            self._database.execute("INSERT OR REPLACE INTO log VALUES (?, ?)", (log.name, state))
+
+    def _read_log(self, name: str) -> LogState | None:
         row = self._database.execute("SELECT state FROM log WHERE name = ?", (name,)).fetchone()
         with suppress(ValueError, TypeError):
             return None if row is None else msgspec.json.decode(row[0], type=LogState)
         return None
-
-    def write_log(self, name: str, state: LogState) -> None:
-        """Set the state of a log."""
-        with self._database:
-            self._database.execute(
-                "INSERT OR REPLACE INTO log VALUES (?, ?)", (name, msgspec.json.encode(state))
-            )
 
     def read_notes(self, names: Iterable[CommitId]) -> dict[CommitId, CommitNotes]:
         """Return the notes that both sides had at the last transfer, where they are known."""

@@ -9,12 +9,13 @@ is: pull first.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from harken.context.shipping.outbox import Outbox
 from harken.core.clock import Clock, system_clock
 from harken.core.commits import ArtifactRef, CommitId, CommitNotes, HeadName
 from harken.core.secrets.redaction import Credentials
@@ -22,7 +23,8 @@ from harken.core.structs import replace
 from harken.errors import BranchConflict, ObjectNotFound
 from harken.remotes.branches import push_branches
 from harken.remotes.commit_names import list_recent_commits
-from harken.remotes.mirror import Mirror
+from harken.remotes.logs import stat_log_or_none
+from harken.remotes.mirror import LogRelation, Mirror
 from harken.remotes.notes import find_changed_notes, push_notes
 from harken.remotes.purges import apply_purges, find_foreign_purges
 from harken.remotes.redaction import RedactingTarget, staged_artifacts
@@ -35,7 +37,6 @@ from harken.store.branches import SOURCE_PREFIX
 from harken.store.copying.commits import (
     CopyTarget,
     copy_artifacts,
-    copy_commits,
     copy_listed_commits,
 )
 from harken.store.imported_files import (
@@ -45,6 +46,7 @@ from harken.store.imported_files import (
     read_file_heads,
     starts_with,
 )
+from harken.store.remote.wire import ListedLog
 
 
 class Pusher(msgspec.Struct):
@@ -62,6 +64,7 @@ class Pusher(msgspec.Struct):
     clock: Clock = system_clock
     dry_run: bool = False
     on_progress: OnProgress = no_progress
+    _logs: dict[str, ListedLog] = msgspec.field(default_factory=dict)
 
     def push_commits(self, result: TransferResult) -> None:
         """Send the commits that the remote lacks, then the notes that changed here."""
@@ -87,13 +90,39 @@ class Pusher(msgspec.Struct):
         )
         self._push_purges(result)
 
+    def list_logs(self) -> None:
+        """List the logs of the remote, to which `is_unchanged` refers."""
+        self._logs = {log.name: log for log in self.remote.iter_logs()}
+
+    def is_unchanged(self, path: Path) -> bool:
+        """Whether a log is on both sides as it was after the last transfer."""
+        log, stat = self._logs.get(path.stem), stat_log_or_none(path)
+        if log is None or stat is None:
+            return False
+        relation = self.mirror.find_relation(log, stat)
+        return relation == "equal" or (relation == "redacted" and self.credentials is not None)
+
+    def record_logs(self, paths: Iterable[Path], outbox: Outbox) -> None:
+        """Record the logs that were sent completely."""
+        self.list_logs()
+        for path in paths:
+            log, stat = self._logs.get(path.stem), stat_log_or_none(path)
+            if log is None or stat is None:
+                continue
+            note = outbox.read_state(path.stem)
+            sent = note.there_bytes, note.read_bytes, note.written_ns
+            if sent == (log.size_bytes, stat.size_bytes, stat.modified_ns):
+                relation: LogRelation = "redacted" if note.is_redacted else "equal"
+                self.mirror.write_log(log, stat, relation)
+
     def is_on_remote(self, name: CommitId) -> bool:
         """Whether a commit is known to be on the remote."""
         return bool(self.mirror.read_notes([name]))
 
-    def _list_missing(self) -> tuple[list[CommitId], str]:
+    def _list_missing(self, *, compares_all: bool = False) -> tuple[list[CommitId], str]:
         """Return the commits that the remote lacks, parents first, and the next cursor."""
-        remote_state = list_recent_commits(self.remote, self.mirror.read_cursor("remote"))
+        cursor = "" if compares_all else self.mirror.read_cursor("remote")
+        remote_state = list_recent_commits(self.remote, cursor)
         # Without its cursor the remote may have lost commits: all names are compared.
         local_state = list_recent_commits(
             self.store, "" if remote_state.is_complete else self.mirror.read_cursor("local")
@@ -119,10 +148,9 @@ class Pusher(msgspec.Struct):
         try:
             copied = copy_listed_commits(self.store, self._target(), missing, on_copied=record)
         except ObjectNotFound:
-            # The remote lacks an ancestor that the mirror has recorded: compare each with it.
-            if self.credentials is not None:
-                raise
-            copied = copy_commits(self.store, self.remote, missing)
+            # The remote removed an ancestor that the mirror has recorded: all names are compared.
+            missing, _ = self._list_missing(compares_all=True)
+            copied = copy_listed_commits(self.store, self._target(), missing, on_copied=record)
         result.objects, result.size_bytes = copied.objects, copied.size_bytes
 
     def _redact_notes(self, notes: CommitNotes) -> CommitNotes:

@@ -19,7 +19,7 @@ from harken.config.name_resolver import NameResolver
 from harken.config.settings import load_settings
 from harken.config.store import open_remote_store, open_store
 from harken.errors import HarkenError, StoreUnavailable
-from harken.session.log.compressed import stat_log
+from harken.session.log.compressed import log_path, stat_log
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
 from harken.terminal.text import escape_control_characters, print_json, print_text
@@ -150,7 +150,11 @@ def _push_all(push: OpenPush, loop: PushLoop, target: Remote, *, dry_run: bool) 
         )
         pusher.push_commits(result)
         push.shipper.is_on_remote = pusher.is_on_remote
+        pusher.list_logs()
+        loop.is_unchanged = pusher.is_unchanged
         loop.push()
+        if not dry_run:
+            pusher.record_logs(loop.new_logs, push.outbox)
         pusher.push_names(result)
     loop.total(result.commits, result.size_bytes)
     result.commits = result.size_bytes = 0  # They are in the line above.
@@ -174,6 +178,10 @@ class PushLoop(msgspec.Struct):
     logs: Callable[[], Sequence[Path]]
     as_json: bool
     dry_run: bool = False
+    is_unchanged: Callable[[Path], bool] = lambda _: False
+    """Whether a log need not be compared with the service."""
+    new_logs: list[Path] = msgspec.field(default_factory=list)
+    """The logs that were compared or sent."""
     left_out: dict[Path, str] = msgspec.field(default_factory=dict)
     _shipped_states: dict[Path, tuple[int, int]] = msgspec.field(default_factory=dict)
     """The size and time of each log when it was shipped."""
@@ -186,17 +194,24 @@ class PushLoop(msgspec.Struct):
 
     def push(self) -> None:
         """Ship the logs that changed since the last round. Raises StoreUnavailable."""
+        from harken.context.shipping.shipper import ShipResult
+
         if time.monotonic() >= self._retry_at:
             self._retry_at = time.monotonic() + RETRY_DELAY_S
             for path in self.left_out:
                 self._shipped_states.pop(path, None)
         for path in self.logs():
+            if self.is_unchanged(path):
+                name = log_path(path).stem
+                self._results[name] = ShipResult(name)
+                continue
             state = _state(path)
             if state is None or self._shipped_states.get(path) == state:
                 continue
             try:
                 ship = self.shipper.estimate if self.dry_run else self.shipper.ship
                 self._tell(ship(path))
+                self.new_logs.append(path)
                 self.left_out.pop(path, None)
             except StoreUnavailable:
                 raise
