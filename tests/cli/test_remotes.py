@@ -116,6 +116,57 @@ def test_remotes_are_named_and_their_tokens_are_private(cli: Cli, tmp_path: Path
     assert not (cli.home / "evil").exists()
 
 
+def test_names_from_a_remote_are_shown_escaped(cli: Cli, tmp_path: Path) -> None:
+    cli.ok("demo", "--home", tmp_path / "there")
+    (tmp_path / "there" / "sessions" / "evil\x1b[31m.jsonl").write_text("{}\n")
+    with serving(tmp_path / "there", "--socket", str(tmp_path / "run" / "s")) as (_, url):
+        for words in (("clone", url, cli.home), ("pull", "--json", "--home", cli.home)):
+            ran = cli(*words)
+            assert ran.code == 1
+            assert "evil" in ran.err + ran.out
+            assert "\x1b" not in ran.err + ran.out
+    assert [path.name for path in cli.sessions()] == ["demo.jsonl"]
+
+
+def test_a_home_that_refuses_credentials_pulls_none(cli: Cli, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    cli.ok("chat", "--home", there, "--model", "scripted:demo", "-p", f"Use {KEY} in a cafe.")
+    cli.home.mkdir(exist_ok=True)
+    (cli.home / "config.toml").write_text('redact = "store"\n')
+    with serving(there, "--socket", str(tmp_path / "run" / "s")) as (_, url):
+        ran = cli("pull", url, "--home", cli.home)
+        assert ran.code in (1, 2)
+        assert KEY not in ran.out + ran.err
+        assert "Traceback" not in ran.err
+    assert KEY.encode() not in b"".join(
+        path.read_bytes() for path in cli.home.rglob("*") if path.is_file()
+    )
+
+
+def test_a_lazy_clone_reads_from_afar_and_pushes_its_own(cli: Cli, tmp_path: Path) -> None:
+    there, lazy = tmp_path / "there", tmp_path / "lazy"
+    fill_chat(cli, there)
+    with serving(there, "--socket", str(tmp_path / "run" / "s")) as (_, url):
+        cli.ok("clone", "--lazy", url, lazy)
+        stored = (lazy / "store.db").stat().st_size
+        tip = cli.ok("ctx", "log", "--json", "--home", lazy).json[0]["id"]
+        assert "cafe" in cli.ok("ctx", "cat", tip, "--home", lazy).out
+        assert stored < (there / "store.db").stat().st_size
+        fill_chat(cli, lazy, "--from-commit", tip)
+        cli.ok("push", "--all", "--home", lazy)
+        assert "up to date" in cli.ok("pull", "--home", lazy).out
+        new = cli.ok("ctx", "log", "--json", "--home", lazy).json[0]["id"]
+    assert new != tip
+    assert cli.ok("ctx", "cat", new, "--home", there).out
+    assert cli("store", "fsck", "--home", there).code == 0
+
+
+def fill_chat(cli: Cli, home: Path, *options: str) -> None:
+    """Write a session with commits."""
+    prompt = "Let Jack and Jill meet in a cafe."
+    cli("chat", "--home", home, "--model", "scripted:demo", "-p", prompt, *options)
+
+
 def test_what_differs_is_reported(cli: Cli, tmp_path: Path) -> None:
     cli.ok("demo", "--home", cli.home)
     there, copy = tmp_path / "there", tmp_path / "copy"

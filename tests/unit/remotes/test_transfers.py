@@ -146,6 +146,8 @@ def test_up_to_date_is_few_requests_for_any_history(
     parent = None
     for number in range(500):
         parent = alice.commit(f"message {number}", parent=parent)
+        if number % 20 == 0:
+            alice.log(f"session-{number}", "Hi")
     alice.push(server.url)
     bob.pull(server.url)
     assert (count("pull"), count("push")) == small
