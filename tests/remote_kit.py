@@ -152,6 +152,17 @@ class Machine:
         self.store.write(batch)
         return commit_in(batch)
 
+    def commit_many(self, count: int) -> None:
+        """Write unrelated commits, in one batch."""
+        batches = [batch_of(f"one of {count}: {number}") for number in range(count)]
+        self.store.write(
+            WriteBatch(
+                objects={k: v for batch in batches for k, v in batch.objects.items()},
+                deltas={k: v for batch in batches for k, v in batch.deltas.items()},
+                commits=[commit for batch in batches for commit in batch.commits],
+            )
+        )
+
     def log(self, name: str, *texts: str) -> Path:
         """Begin or continue a session."""
         path = self.sessions / f"{name}.jsonl"

@@ -24,12 +24,18 @@ from harken.remotes.mirror import LogRelation, Mirror
 from harken.remotes.service import RemoteHome
 from harken.session.log.compressed import LogStat, stat_log
 from harken.session.log.credential_check import check_credentials
+from harken.session.log.reader import open_log
 from harken.session.log.receive import read_log_end, receive_lines
 from harken.store.remote.wire import ListedLog, LogEndBody
 
 NAME_PATTERN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 RESERVED_NAME = "latest"
 _SPARE_BYTES = 64 * 1024 * 1024
+_PURGE_EVENT = b'"content_purged"'
+_DIVERGED = (
+    "both sides have lines that the other lacks; rename the session here with `harken sessions "
+    "rename`, and pull it again to have both"
+)
 _BATCH_BYTES = 4 * 1024 * 1024
 
 
@@ -58,8 +64,12 @@ class LogPuller(msgspec.Struct, frozen=True):
     refuses_credentials: bool = False
     dry_run: bool = False
 
-    def pull(self, log: ListedLog) -> LogResult:
-        """Pull the new lines of a log. Raises StoreUnavailable; other errors are in the result."""
+    def pull(self, log: ListedLog, *, is_named: bool = False) -> LogResult:
+        """Pull the new lines of a log. Raises StoreUnavailable; other errors are in the result.
+
+        is_named: whether the session was asked for. Else one that was removed here stays removed,
+        until the remote continues it.
+        """
         if not NAME_PATTERN.fullmatch(log.name) or log.name.casefold() == RESERVED_NAME:
             return LogResult(log.name, "skipped", reason="its name cannot be that of a log here")
         path = self.folder / f"{log.name}.jsonl"
@@ -67,6 +77,8 @@ class LogPuller(msgspec.Struct, frozen=True):
         recorded = None if before is None else self.mirror.find_relation(log, before)
         if recorded in ("equal", "ahead", "redacted"):
             return LogResult(log.name, recorded)
+        if before is None and not is_named and self.mirror.had_log(log):
+            return LogResult(log.name, "removed")
         result = LogResult(log.name, "behind", is_new=before is None)
         try:
             result.relation = self._pull_lines(log, path, result)
@@ -131,10 +143,9 @@ class LogPuller(msgspec.Struct, frozen=True):
                     "pull again to have both"
                 )
                 return "diverged"
-        result.reason = (
-            "both sides have lines that the other lacks; rename the session here, and pull again "
-            "to have both"
-        )
+        result.reason = _DIVERGED
+        if _has_purged_lines(path):
+            result.reason = "text was purged here: purge it there, too, with `harken store purge`"
         return "diverged"
 
     def _begins_with(self, path: Path, remote: LogEndBody) -> bool:
@@ -160,6 +171,12 @@ class LogPuller(msgspec.Struct, frozen=True):
                 os.utime(path, ns=(modified_ns, modified_ns))
                 after = stat_log(path)
         self.mirror.write_log(log, after, result.relation)
+
+
+def _has_purged_lines(path: Path) -> bool:
+    """Whether text was purged from a log."""
+    with open_log(path) as file:
+        return any(_PURGE_EVENT in line for line in file)
 
 
 def stat_log_or_none(path: Path) -> LogStat | None:

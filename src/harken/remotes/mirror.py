@@ -37,9 +37,11 @@ CREATE INDEX IF NOT EXISTS note_bucket ON note (bucket);
 _NAMES_PER_QUERY = 500
 
 
-LogRelation: TypeAlias = Literal["equal", "behind", "ahead", "redacted", "diverged", "skipped"]
+LogRelation: TypeAlias = Literal[
+    "equal", "behind", "ahead", "redacted", "removed", "diverged", "skipped"
+]
 """The local log in relation to that of the remote. `redacted`: the remote has a redacted copy of
-it. `skipped`: it could not be compared.
+it. `removed`: it was here, and was removed or renamed. `skipped`: it could not be compared.
 """
 
 
@@ -109,6 +111,15 @@ class Mirror:
         if state == _state_of(log, local, None if state is None else state.relation):
             return None if state is None else state.relation
         return None
+
+    def had_log(self, log: ListedLog) -> bool:
+        """Whether this home had all of a log that is on the remote as it was then."""
+        state = self._read_log(log.name)
+        return (
+            state is not None
+            and state.relation in ("equal", "ahead", "redacted")
+            and (state.remote_bytes, state.remote_ns) == (log.size_bytes, log.modified_ns)
+        )
 
     def write_log(self, log: ListedLog, local: LogStat, relation: LogRelation) -> None:
         """Record the relation of a log that is as it is now on both sides."""

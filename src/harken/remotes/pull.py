@@ -90,7 +90,7 @@ class Puller(msgspec.Struct):
         for name in names:
             if not self.options.dry_run and not self.options.logs_only:
                 self._pull_commits_of(logs_by_name[name], result)
-            result.logs.append(self.logs.pull(logs_by_name[name]))
+            result.logs.append(self.logs.pull(logs_by_name[name], is_named=True))
         return result
 
     def _pull_commits(self, result: TransferResult) -> Collection[CommitId]:

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from harken.context.purge import PurgeRequest, purge_text
 from harken.core.commits import CommitNotes, Hash
 from harken.core.secrets.redaction import Credentials
+from harken.core.secrets.removal import Secret
 from harken.errors import StoreError
+from harken.remotes.commit_names import OVERLAP
 from harken.store.base import RetentionPolicy, Tombstone
 from harken.store.fsck import fsck
 from harken.tickets.change import TicketChange
@@ -42,6 +45,7 @@ def bob(tmp_path: Path) -> Iterator[Machine]:
 
 def fill(machine: Machine) -> None:
     """Write something of every kind."""
+    machine.commit_many(3 * OVERLAP)
     first = machine.commit("Hi", "Hello")
     tip = machine.commit("More", parent=first)
     machine.store.update_notes(first, CommitNotes(summary="Greetings", labels=("good",)))
@@ -59,7 +63,12 @@ def test_a_clone_has_everything(alice: Machine, bob: Machine, server: Server) ->
     fill(alice)
     alice.push(server.url)
     result = bob.pull(server.url, is_clone=True)
-    assert (result.commits, result.tickets, result.files, len(result.new_logs)) == (2, 1, 1, 2)
+    assert (result.commits - 3 * OVERLAP, result.tickets, result.files, len(result.new_logs)) == (
+        2,
+        1,
+        1,
+        2,
+    )
     expected = read_state(alice.store, alice.sessions)
     assert read_state(server.store, server.folder / "sessions") == expected
     assert read_state(bob.store, bob.sessions) == expected
@@ -225,6 +234,36 @@ def test_a_log_is_continued_and_a_diverged_one_stays(
     (bob.sessions / "s.jsonl").rename(bob.sessions / "mine.jsonl")
     bob.pull(server.url)
     assert (bob.sessions / "s.jsonl").read_bytes() == path.read_bytes()
+
+
+def test_a_log_that_was_removed_here_does_not_come_back(
+    alice: Machine, bob: Machine, server: Server
+) -> None:
+    path = alice.log("s", "1")
+    alice.push(server.url)
+    bob.pull(server.url)
+    (bob.sessions / "s.jsonl").rename(bob.sessions / "renamed.jsonl")
+    assert [log.relation for log in bob.pull(server.url).logs] == ["removed"]
+    assert [log.name for log in bob.sessions.glob("*.jsonl")] == ["renamed.jsonl"]
+    bob.pull(server.url, "s")
+    assert (bob.sessions / "s.jsonl").read_bytes() == path.read_bytes()
+    (bob.sessions / "s.jsonl").unlink()
+    alice.log("s", "2")
+    alice.push(server.url)
+    assert bob.pull(server.url).new_logs[0].lines == len(path.read_bytes().splitlines())
+
+
+def test_a_log_that_was_purged_here_is_not_pulled(
+    alice: Machine, bob: Machine, server: Server
+) -> None:
+    alice.log("s", "the word is swordfish", "and more")
+    alice.push(server.url)
+    bob.pull(server.url)
+    secret = Secret("swordfish")
+    purge_text(bob.store, [bob.sessions / "s.jsonl"], PurgeRequest(secret=secret, by="b", why="w"))
+    (problem,) = bob.pull(server.url).problems
+    assert "purged here" in problem.reason
+    assert b"swordfish" not in (bob.sessions / "s.jsonl").read_bytes()
 
 
 def test_a_redacted_copy_does_not_replace_the_original(
