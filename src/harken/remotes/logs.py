@@ -19,9 +19,10 @@ import msgspec
 
 from harken.context.shipping.outbox import ShipState
 from harken.core.clock import Clock
-from harken.errors import HarkenError, LogError, LogLocked, StoreUnavailable
+from harken.errors import HarkenError, InvalidLog, LogError, LogLocked, StoreUnavailable
 from harken.remotes.mirror import LogRelation, Mirror
 from harken.remotes.service import RemoteHome
+from harken.session.log.checksum import seems_sealed
 from harken.session.log.compressed import LogStat, stat_log
 from harken.session.log.credential_check import check_credentials
 from harken.session.log.reader import open_log
@@ -113,6 +114,8 @@ class LogPuller(msgspec.Struct, frozen=True):
             lines = self.remote.read_log(log.name, start, log.size_bytes)
             if not lines:
                 break
+            if start == 0 and not seems_sealed(lines[: lines.index(b"\n") + 1]):
+                raise InvalidLog(path, "is a log of an older version, without checksums")
             if self.refuses_credentials:
                 check_credentials(path, lines)
             new_end = receive_lines(path, start, lines)

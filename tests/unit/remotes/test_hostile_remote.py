@@ -172,6 +172,16 @@ def test_lines_with_wrong_sums_are_not_written(
     assert bob.pull(server.url).new_logs[0].name == "s"
 
 
+def test_a_log_of_an_older_version_is_reported(
+    alice: Machine, bob: Machine, server: Server
+) -> None:
+    old = server.folder / "sessions" / "old.jsonl"
+    old.write_bytes(b'{"event_type": "session_started", "message_id": "m"}\n' * 2)
+    (problem,) = bob.pull(server.url).problems
+    assert (problem.name, "without checksums" in problem.reason) == ("old", True)
+    assert not (bob.sessions / "old.jsonl").exists()
+
+
 def test_lines_that_do_not_continue_a_log_leave_it_as_it_is(
     alice: Machine, bob: Machine, server: Server
 ) -> None:
