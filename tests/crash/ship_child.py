@@ -2,8 +2,9 @@
 
 python -m tests.crash.ship_child serve FOLDER SOCKET
 python -m tests.crash.ship_child ship FOLDER SOCKET
+python -m tests.crash.ship_child push-all|pull FOLDER SOCKET
 
-Starts a child for each input line. The child prints its process id. A pushing child exits when done.
+Starts a child for each input line. The child prints its process id. Others exit when done.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from harken.service.server import serve
 from harken.service.sockets import listen_in
 from harken.store.remote.store import RemoteStore
 from harken.store.sqlite.store import SqliteStore
+from tests.remote_kit import Machine
 
 
 def serve_in(folder: Path, socket: Path) -> None:
@@ -47,6 +49,15 @@ def ship_from(folder: Path, socket: Path) -> None:
             shipper.ship(log)
 
 
+def transfer(role: str, folder: Path, socket: Path) -> None:
+    """Push or pull everything that a home has."""
+    machine = Machine(folder, patience_s=0)
+    print(os.getpid(), flush=True)
+    act = machine.pull if role == "pull" else machine.push
+    act(f"unix:{socket}")
+    machine.close()
+
+
 def main(role: str, folder: Path, socket: Path) -> None:
     """Fork and wait in a loop."""
     for _ in sys.stdin:
@@ -56,7 +67,10 @@ def main(role: str, folder: Path, socket: Path) -> None:
             print("ended", flush=True)
             continue
         try:
-            (serve_in if role == "serve" else ship_from)(folder, socket)
+            if role in ("pull", "push-all"):
+                transfer(role, folder, socket)
+            else:
+                (serve_in if role == "serve" else ship_from)(folder, socket)
         finally:
             os._exit(0)  # the parent checks the remaining data for errors
 

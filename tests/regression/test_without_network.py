@@ -138,6 +138,10 @@ store retain cafe --pin
 store gc
 store fsck
 store bundle create -o b.harken cafe
+remote
+remote add keeper https://harken.example.com
+remote list
+remote remove keeper
 store bundle open b.harken
 git install
 git status
@@ -152,6 +156,8 @@ agents watch --once
 mcp-server --http --port 0 --idle-timeout 1s
 """
 REMOTE = {
+    "clone": "its purpose is a remote service",
+    "pull": "its purpose is a remote service",
     "push": "its purpose is a remote service",
     "mcp login": "its purpose is a remote server",
     "mcp logout": "it ends a login",

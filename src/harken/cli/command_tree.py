@@ -106,7 +106,10 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "export-tables": _module(
             "export_tables", "Export sessions, messages and calls as Parquet."
         ),
-        "push": _module("push", "Push sessions and their commits to a remote service."),
+        "clone": _module("remotes.clone", "Clone the home that a service serves."),
+        "pull": _module("remotes.pull", "Pull new content from a remote."),
+        "push": _module("push", "Push sessions, or everything, to a remote."),
+        "remote": _module("remotes.remote", "List, add and remove named remotes."),
         "serve": _module("serve", "Serve the store over HTTP."),
         "mcp-server": _module(
             "mcp_server.command", "Serve tickets, search and history to MCP clients."

@@ -18,8 +18,9 @@ from pathlib import Path
 import click
 
 from harken.errors import ConfigError, LogError
-from harken.session.log.compressed import LogStat, log_path, stat_log
+from harken.session.log.compressed import LogStat, stat_log
 from harken.session.log.file import is_being_written, new_log
+from harken.session.log.listing import stat_logs
 from harken.terminal.text import program_name
 
 LATEST = "latest"
@@ -85,6 +86,11 @@ class Home:
     def logins_file(self) -> Path:
         """The file of the credentials that MCP servers issued at login."""
         return self.folder / "mcp-logins.json"
+
+    @property
+    def remotes_folder(self) -> Path:
+        """The folder of the named remotes: their addresses, tokens and last known states."""
+        return self.folder / "remotes"
 
     @property
     def run_folder(self) -> Path:
@@ -171,24 +177,8 @@ class Home:
         return [*self.stat_logs()]
 
     def stat_logs(self) -> dict[Path, LogStat]:
-        """Return the stats of the logs of all sessions, the last written first.
-
-        A plain log costs one call of the system, which matters for ten thousand of them.
-        """
-        stats: dict[Path, LogStat] = {}
-        packs: set[Path] = set()
-        for name, stat in _iter_files(self.sessions_folder):
-            path = self.sessions_folder / name
-            if name.endswith(".jsonl"):
-                stats[path] = LogStat(stat.st_size, stat.st_mtime_ns, stat.st_size)
-            elif ".jsonl" in name:
-                packs.add(log_path(path))
-        packed_paths = [path for path in packs - stats.keys() if path.suffix == ".jsonl"]
-        stats |= {path: stat_log(path) for path in packed_paths}
-        newest_first = sorted(
-            stats.items(), key=lambda item: (item[1].modified_ns, item[0]), reverse=True
-        )
-        return dict(newest_first)
+        """Return the stats of the logs of all sessions, the last written first."""
+        return stat_logs(self.sessions_folder)
 
     def started_logs(self) -> Iterator[Path]:
         """Yield the logs that hold an event, the last written first."""
@@ -200,15 +190,6 @@ class Home:
         if path is None:
             raise ConfigError(f"{self.sessions_folder}: no sessions; `harken demo` creates one")
         return path
-
-
-def _iter_files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the names and stats of the files in a folder, or none if it does not exist."""
-    with suppress(FileNotFoundError), os.scandir(folder) as entries:
-        for entry in entries:
-            with suppress(OSError):  # It was removed since.
-                if entry.is_file():
-                    yield entry.name, entry.stat()
 
 
 def has_no_event(path: Path) -> bool:

@@ -82,7 +82,7 @@ class ImportedName(msgspec.Struct, frozen=True):
 
 
 class CommitName(msgspec.Struct, frozen=True):
-    """A commit, named by its id or a label."""
+    """A commit, named by its id, a label, or a branch."""
 
     id: CommitId
 
@@ -122,7 +122,7 @@ class NameResolver:
         is_path = log_path(Path(name)).suffix == ".jsonl" or "/" in name
         if name and (Path(name).is_file() or (is_path and _exists(name))):
             return self._file(name)
-        match = self._by_commit_name(name) or self._by_prefix(name)
+        match = self._by_commit_name(name) or self._by_remote_branch(name) or self._by_prefix(name)
         if match is not None:
             return match
         if log_path(Path(name)).suffix == ".jsonl" or name.startswith(("/", "./", "../", "~")):
@@ -351,6 +351,16 @@ class NameResolver:
             self._store_error = error
             return None
         return None if commit is None else CommitName(commit)
+
+    def _by_remote_branch(self, name: str) -> CommitName | None:
+        """Return the last known head of a branch of a remote: `origin/main`."""
+        from harken.remotes.mirror import read_branches
+        from harken.remotes.registry import Remotes
+
+        remote_name, _, branch = name.partition("/")
+        remote = Remotes(self.home.remotes_folder).find(remote_name) if branch else None
+        head = None if remote is None else read_branches(remote.folder).get(branch)
+        return None if head is None else CommitName(head)
 
     def _by_prefix(self, name: str) -> SessionName | None:
         if not name:

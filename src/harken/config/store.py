@@ -134,13 +134,18 @@ def open_remote_store(
 
 
 def _find_token(home: Home, address: str) -> str:
-    """Return the token of the environment, or for a local address that of this home's service.
+    """Return the token of the remote at this address, else of the environment.
 
-    The token of the home is never sent to another machine. Raises ConfigError if there is no token.
+    For a local address it may be that of this home's service, which is never sent to another
+    machine. Raises ConfigError if there is no token.
     """
     from harken.core.loopback import is_loopback
+    from harken.remotes.registry import Remotes, read_remote_token
     from harken.service.access import read_token
 
+    remote = Remotes(home.remotes_folder).find_by_url(address)
+    if remote is not None and (own := read_remote_token(remote)) is not None:
+        return own
     token = environment().get(TOKEN, "").strip()
     if token:
         return token

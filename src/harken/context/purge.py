@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 from blake3 import blake3
@@ -40,7 +41,15 @@ from harken.session.purge import (
     find_log_places,
     purge_log,
 )
-from harken.store.base import NO_LIMIT, Name, ObjectKind, Store, StoredObject, Tombstone
+from harken.store.base import (
+    NO_LIMIT,
+    Name,
+    ObjectKind,
+    Store,
+    StoredCommit,
+    StoredObject,
+    Tombstone,
+)
 from harken.store.batch import parse_file
 
 _COMMITS_PER_BATCH = 500
@@ -133,7 +142,31 @@ def purge_text(store: Store, logs: Sequence[Path], purge: PurgeRequest) -> list[
     return store_matches.matches + log_matches
 
 
-def find_in_store(store: Store, secret: TextRemover) -> PurgeMatches:
+class TextSource(Protocol):
+    """The part of a store in which a text is looked for: a store, or a batch of objects."""
+
+    def iter_objects(self) -> Iterator[StoredObject]:
+        """As `Store.iter_objects`."""
+        ...
+
+    def raw(self, name: ArtifactRef) -> bytes:
+        """As `Store.raw`."""
+        ...
+
+    def read_chunks(self, name: ArtifactRef) -> Iterator[bytes]:
+        """As `Store.read_chunks`."""
+        ...
+
+    def newest_commits(self, limit: int = 20) -> list[CommitId]:
+        """As `Store.newest_commits`."""
+        ...
+
+    def commits(self, names: Iterable[CommitId]) -> dict[CommitId, StoredCommit]:
+        """As `Store.commits`."""
+        ...
+
+
+def find_in_store(store: TextSource, secret: TextRemover) -> PurgeMatches:
     """Return the matches of a text in a store, and their stand-ins.
 
     Raises PartOfStructure if an object would be invalid without the text; StoreError.
@@ -206,7 +239,7 @@ def _skeleton(value: object) -> object:
 
 
 def _find_in_chunks(
-    store: Store,
+    store: TextSource,
     file: StoredObject,
     secret: TextRemover,
     spans_by_name: dict[Name, list[tuple[int, int]]],
@@ -237,7 +270,7 @@ def _replace_spans(data: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
     return b"".join([*pieces, data[max(end, 0) :]])
 
 
-def _build_file(store: Store, file: StoredObject, new_bodies: Mapping[Name, bytes]) -> bytes:
+def _build_file(store: TextSource, file: StoredObject, new_bodies: Mapping[Name, bytes]) -> bytes:
     """Return the body of a file with the purged chunks."""
     hasher = blake3(canonical.RAW_DOMAIN)
     pieces: list[ArtifactRef] = []
@@ -248,7 +281,7 @@ def _build_file(store: Store, file: StoredObject, new_bodies: Mapping[Name, byte
     return canonical.to_canonical_bytes({"name": f"art-{hasher.hexdigest()}", "pieces": pieces})
 
 
-def _find_in_notes(store: Store, secret: TextRemover, matches: PurgeMatches) -> None:
+def _find_in_notes(store: TextSource, secret: TextRemover, matches: PurgeMatches) -> None:
     names = iter(store.newest_commits(NO_LIMIT))
     while batch := list(islice(names, _COMMITS_PER_BATCH)):
         for stored in store.commits(batch).values():

@@ -1,4 +1,4 @@
-"""Session logs over HTTP: query the length of a log, and append lines.
+"""Session logs over HTTP: list logs, read and append lines.
 
 Source: docs/formats/service.md, "Logs".
 
@@ -13,19 +13,23 @@ from threading import Lock
 from typing import Annotated, TypeAlias, cast
 
 from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import Response
 
-from harken.errors import CredentialInLog
+from harken.errors import CredentialInLog, LogNotFound
 from harken.service.body import Json, RawBody
 from harken.service.dependencies import WRITE_DEPENDENCIES
 from harken.service.openapi import operation
 from harken.session.log import receive as received
 from harken.session.log.credential_check import check_credentials
+from harken.session.log.listing import stat_logs
 from harken.session.log.receive import LogEnd
 from harken.store.remote import wire
 from harken.store.remote.errors import RequestRefused
 
 _NAME_PATTERN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 _LOCK_COUNT = 64
+_BATCH_BYTES = 4 * 1024 * 1024
+"""A response with lines ends at the first complete group after this size."""
 
 
 class Logs:
@@ -39,9 +43,28 @@ class Logs:
         The repeated request waits for it, but not for other programs that write the log.
         """
 
-    def end(self, name: str) -> LogEnd:
-        """Return the length of a log. Raises RequestRefused, InvalidLog."""
-        return received.read_log_end(self._path(name))
+    def list_logs(self, after: str) -> list[wire.ListedLog]:
+        """Return the logs whose names follow `after`, sorted, as many as fit into a response.
+
+        Raises RequestRefused.
+        """
+        names = {path.stem: stat for path, stat in stat_logs(self._require_folder()).items()}
+        batch = sorted(name for name in names if name > after)[: wire.MAX_LISTED_LOGS]
+        return [
+            wire.ListedLog(name, names[name].size_bytes, names[name].modified_ns) for name in batch
+        ]
+
+    def end(self, name: str, limit_bytes: int | None = None) -> LogEnd:
+        """Return the end of a log, or of its first bytes. Raises RequestRefused, InvalidLog."""
+        return received.read_log_end(self._path(name), limit_bytes)
+
+    def lines(self, name: str, start: int, stop: int) -> bytes:
+        """Return complete lines between two offsets. Raises RequestRefused, LogError."""
+        path = self._path(name)
+        try:
+            return received.read_lines(path, start, stop, batch_bytes=_BATCH_BYTES)
+        except LogNotFound:
+            raise RequestRefused("unknown_name", "this service has no such log") from None
 
     def receive(self, name: str, at: int, lines: bytes) -> LogEnd:
         """Append lines to a log.
@@ -60,15 +83,23 @@ class Logs:
             return received.receive_lines(path, at, lines)
 
     def _path(self, name: str) -> Path:
-        if self._folder is None:
-            raise RequestRefused("not_found", "this service stores no logs")
+        folder = self._require_folder()
         if not _NAME_PATTERN.fullmatch(name):
             raise ValueError("the name of a log has letters, digits, '.', '_' and '-' only")
-        return self._folder / f"{name}.jsonl"
+        return folder / f"{name}.jsonl"
+
+    def _require_folder(self) -> Path:
+        if self._folder is None:
+            raise RequestRefused("not_found", "this service stores no logs")
+        return self._folder
 
 
 routes = APIRouter(prefix="/v1/logs", tags=["logs"])
 Offset: TypeAlias = Annotated[int, Query(alias="from", ge=0, le=2**53)]
+
+Stop: TypeAlias = Annotated[int, Query(alias="to", ge=0, le=2**53)]
+Limit: TypeAlias = Annotated[int | None, Query(alias="to", ge=0, le=2**53)]
+LogName: TypeAlias = Annotated[str, Query(max_length=1000)]
 
 
 async def logs_of(request: Request) -> Logs:
@@ -79,10 +110,28 @@ async def logs_of(request: Request) -> Logs:
 ReceivedLogs = Annotated[Logs, Depends(logs_of)]
 
 
+@routes.get("", **operation(wire.LogList, names=True))
+def list_logs(logs: ReceivedLogs, after: LogName = "") -> Json:
+    """List the logs whose names follow `after`, sorted by name, at most 10,000."""
+    return Json(wire.LogList(logs.list_logs(after)))
+
+
 @routes.get("/{name}", **operation(wire.LogEndBody, names=True))
-def end(logs: ReceivedLogs, name: str) -> Json:
-    """Return the end of the log of a session, of size 0 if there is no log."""
-    return _build_response(logs.end(name))
+def end(logs: ReceivedLogs, name: str, limit: Limit = None) -> Json:
+    """Return the end of the log of a session, of size 0 if there is no log.
+
+    `to`: the end of these first bytes of the log.
+    """
+    return _build_response(logs.end(name, limit))
+
+
+@routes.get("/{name}/lines", **operation(names=True))
+def lines(logs: ReceivedLogs, name: str, start: Offset, stop: Stop) -> Response:
+    """Return complete lines of a log between two offsets, the first few megabytes of them.
+
+    Lines that belong together are not separated, and left out if the last one is missing.
+    """
+    return Response(logs.lines(name, start, stop), media_type=wire.BYTES)
 
 
 @routes.post(

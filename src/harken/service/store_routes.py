@@ -21,6 +21,7 @@ from harken.service.body import Json, RequestBody
 from harken.service.dependencies import WRITE_DEPENDENCIES, OpenStore
 from harken.service.openapi import operation
 from harken.store.base import StoredCommit
+from harken.store.notes import compute_notes_digests, iter_encoded_notes
 from harken.store.remote import wire
 
 routes = APIRouter(prefix="/v1/store", tags=["store"])
@@ -269,6 +270,12 @@ def list_names(store: OpenStore, body: RequestBody) -> Json:
     """List the names of commits and artifacts with this prefix, sorted."""
     fields = body.json(PrefixRequest)
     return Json(wire.NameList([*store.names_with_prefix(fields.beginning, fields.limit)]))
+
+
+@routes.get("/notes-digests", **operation(wire.NotesDigests))
+def notes_digests(store: OpenStore) -> Json:
+    """Return hashes of the notes of all commits, in groups, to find notes that changed."""
+    return Json(wire.NotesDigests(compute_notes_digests(iter_encoded_notes(store))))
 
 
 @routes.post(

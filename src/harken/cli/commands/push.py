@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from harken.cli.commands.remotes.transfer import split_remote
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import LOG
 from harken.config.home import Home
@@ -18,14 +19,18 @@ from harken.config.name_resolver import NameResolver
 from harken.config.settings import load_settings
 from harken.config.store import open_remote_store, open_store
 from harken.errors import HarkenError, StoreUnavailable
-from harken.session.log.compressed import stat_log
+from harken.session.log.compressed import log_path, stat_log
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
 from harken.terminal.text import escape_control_characters, print_json, print_text
 from harken.views.message_text import format_count, format_size
 
 if TYPE_CHECKING:
+    from harken.context.shipping.outbox import Outbox
     from harken.context.shipping.shipper import Shipper, ShipResult
+    from harken.core.secrets.redaction import Credentials
+    from harken.remotes.registry import Remote
+    from harken.store.remote.store import RemoteStore
 
 POLL_INTERVAL_S = 1.0
 """The interval of checks of the logs."""
@@ -36,61 +41,126 @@ MAX_RETRY_DELAY_S = 60.0
 
 
 @click.command("push")
-@click.argument("sessions", type=LOG, metavar="[SESSION]...", nargs=-1)
-@click.argument("url")
+@click.argument("arguments", type=LOG, metavar="[SESSION]... [REMOTE]", nargs=-1)
 @click.option(
-    "--all", "everything", is_flag=True, help="Push all sessions; with --watch, also future ones."
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Push everything: sessions, commits, branches, notes, tickets, files; with --watch, also "
+    "future sessions.",
 )
 @click.option("--watch", is_flag=True, help="Continue while logs grow, until Ctrl-C.")
+@click.option("--dry-run", is_flag=True, help="Show what would be pushed, and send nothing.")
 @click.option(
     "--no-redact", is_flag=True, help="Do not redact credentials: send all content unchanged."
 )
 @json_option
 @home_option
 def command(
-    sessions: tuple[str, ...],
-    url: str,
+    arguments: tuple[str, ...],
     home: Home,
     *,
     everything: bool,
     watch: bool,
+    dry_run: bool,
     no_redact: bool,
     as_json: bool,
 ) -> int:
-    """Push sessions, with the commits that they refer to, to the `harken serve` at URL.
+    """Push sessions, with the commits that they refer to, or everything, to a remote.
 
-    Credentials of known formats are redacted. An interrupted push continues where it stopped. The
-    token of the service is read from HARKEN_STORE_TOKEN. Exit code 1 if a session was skipped.
+    REMOTE is the name of a remote, or the address of a `harken serve`; by default `origin`.
+    Credentials of known formats are redacted. An interrupted push continues where it stopped. Exit
+    code 1 if a session was skipped, or something has diverged: pull it first.
     """
+    target, sessions = split_remote(home, arguments, first=False)
     if bool(sessions) == everything:
         raise click.UsageError("no sessions given; name sessions, or use --all")
+    if watch and dry_run:
+        raise click.UsageError("--watch and --dry-run cannot be combined")
     resolver = NameResolver(home)
     logs = list(dict.fromkeys(resolver.log(name) for name in sessions))
     home.create_folders()
-    with _shipper(home, url, no_redact=no_redact) as shipper:
-        loop = PushLoop(shipper, lambda: home.list_logs()[::-1] if everything else logs, as_json)
+    with _open_push(home, target, no_redact=no_redact) as push:
+        loop = PushLoop(
+            push.shipper,
+            lambda: home.list_logs()[::-1] if everything else logs,
+            as_json,
+            dry_run=dry_run,
+        )
         if watch:
             loop.watch()
-        else:
-            shipper.check()
+            return int(bool(loop.left_out))
+        push.shipper.check()
+        if not everything:
             loop.push()
             loop.total()
-        return int(bool(loop.left_out))
+            return int(bool(loop.left_out))
+        return _push_all(push, loop, target, dry_run=dry_run)
+
+
+class OpenPush(msgspec.Struct, frozen=True):
+    """The open resources of the command."""
+
+    shipper: Shipper
+    store: Store
+    remote: RemoteStore
+    outbox: Outbox
+    mirror_folder: Path
+    credentials: Credentials | None
 
 
 @contextmanager
-def _shipper(home: Home, url: str, *, no_redact: bool) -> Iterator[Shipper]:
+def _open_push(home: Home, target: Remote, *, no_redact: bool) -> Iterator[OpenPush]:
     """Open the resources of the command. Raises ConfigError, StoreError."""
     from harken.context.shipping.outbox import open_outbox
     from harken.context.shipping.shipper import Shipper
     from harken.core.secrets.redaction import Credentials
 
+    credentials = None if no_redact else Credentials()
     with (
-        closing(open_remote_store(home, url)) as far,
+        closing(open_remote_store(home, target.url)) as far,
         closing(_store(home)) as store,
-        open_outbox(home.outbox_folder, url) as outbox,
+        open_outbox(home.outbox_folder, target.url) as outbox,
     ):
-        yield Shipper(store, far, outbox, None if no_redact else Credentials())
+        shipper = Shipper(store, far, outbox, credentials)
+        yield OpenPush(shipper, store, far, outbox, target.folder, credentials)
+
+
+def _push_all(push: OpenPush, loop: PushLoop, target: Remote, *, dry_run: bool) -> int:
+    """Push everything, and print the results. Return the exit code."""
+    from harken.cli.commands.remotes.report import ProgressLines, report
+    from harken.remotes.mirror import open_mirror
+    from harken.remotes.push import Pusher
+    from harken.remotes.result import TransferResult
+
+    result = TransferResult()
+    with (
+        open_mirror(push.mirror_folder) as mirror,
+        push.outbox.staging() as staging,
+        ProgressLines("Pushing") as progress,
+    ):
+        pusher = Pusher(
+            push.store,
+            push.remote,
+            mirror,
+            push.credentials,
+            staging,
+            dry_run=dry_run,
+            on_progress=progress.on_progress,
+        )
+        pusher.push_commits(result)
+        push.shipper.is_on_remote = pusher.is_on_remote
+        pusher.list_logs()
+        loop.is_unchanged = pusher.is_unchanged
+        loop.push()
+        if not dry_run:
+            pusher.record_logs(loop.new_logs, push.outbox)
+        pusher.push_names(result)
+    loop.total(result.commits, result.size_bytes)
+    result.commits = result.size_bytes = 0  # They are in the line above.
+    if not result.is_up_to_date or result.needs_attention or result.unpurged:
+        report(result, target, "pushed", as_json=loop.as_json, dry_run=dry_run)
+    return int(bool(loop.left_out) or result.needs_attention)
 
 
 def _store(home: Home) -> Store:
@@ -107,6 +177,11 @@ class PushLoop(msgspec.Struct):
     shipper: Shipper
     logs: Callable[[], Sequence[Path]]
     as_json: bool
+    dry_run: bool = False
+    is_unchanged: Callable[[Path], bool] = lambda _: False
+    """Whether a log need not be compared with the service."""
+    new_logs: list[Path] = msgspec.field(default_factory=list)
+    """The logs that were compared or sent."""
     left_out: dict[Path, str] = msgspec.field(default_factory=dict)
     _shipped_states: dict[Path, tuple[int, int]] = msgspec.field(default_factory=dict)
     """The size and time of each log when it was shipped."""
@@ -119,16 +194,24 @@ class PushLoop(msgspec.Struct):
 
     def push(self) -> None:
         """Ship the logs that changed since the last round. Raises StoreUnavailable."""
+        from harken.context.shipping.shipper import ShipResult
+
         if time.monotonic() >= self._retry_at:
             self._retry_at = time.monotonic() + RETRY_DELAY_S
             for path in self.left_out:
                 self._shipped_states.pop(path, None)
         for path in self.logs():
+            if self.is_unchanged(path):
+                name = log_path(path).stem
+                self._results[name] = ShipResult(name)
+                continue
             state = _state(path)
             if state is None or self._shipped_states.get(path) == state:
                 continue
             try:
-                self._tell(self.shipper.ship(path))
+                ship = self.shipper.estimate if self.dry_run else self.shipper.ship
+                self._tell(ship(path))
+                self.new_logs.append(path)
                 self.left_out.pop(path, None)
             except StoreUnavailable:
                 raise
@@ -163,14 +246,15 @@ class PushLoop(msgspec.Struct):
         except KeyboardInterrupt:
             self._say("")
 
-    def total(self) -> None:
-        """Print the totals."""
+    def total(self, more_commits: int = 0, more_bytes: int = 0) -> None:
+        """Print the totals. The arguments count commits that were sent before the sessions."""
         new = [result for result in self._results.values() if result.is_new]
         lines = format_count(sum(result.lines for result in new), "line")
-        commits = format_count(sum(result.commits for result in new), "commit")
-        size = format_size(sum(result.size_bytes for result in new))
+        commits = format_count(sum(result.commits for result in new) + more_commits, "commit")
+        size = format_size(sum(result.size_bytes for result in new) + more_bytes)
         sessions = format_count(len(self._results), "session")
-        self._say(f"{sessions} pushed, {len(new)} with new content: {lines}, {commits}, {size}")
+        verb = "to be pushed" if self.dry_run else "pushed"
+        self._say(f"{sessions} {verb}, {len(new)} with new content: {lines}, {commits}, {size}")
 
     def _tell(self, result: ShipResult) -> None:
         self._results[result.name] = result

@@ -74,14 +74,14 @@ class LogStream:
                 lines += group
                 size += sum(map(len, group))
                 if size >= BATCH_BYTES:
-                    yield _collect_commits(lines)
+                    yield collect_commits(lines)
                     lines, size = [], 0
         except LogError:
             if lines:
-                yield _collect_commits(lines)
+                yield collect_commits(lines)
             raise
         if lines:
-            yield _collect_commits(lines)
+            yield collect_commits(lines)
 
     def redact(self, piece: LineBatch) -> bytes:
         """Return the redacted lines. Each batch must be passed once, in order.
@@ -99,7 +99,8 @@ class LogStream:
         return data
 
 
-def _collect_commits(lines: list[bytes]) -> LineBatch:
+def collect_commits(lines: list[bytes]) -> LineBatch:
+    """Return lines with the commits that they name."""
     committed: set[CommitId] = set()
     loaded: set[CommitId] = set()
     for line in lines:

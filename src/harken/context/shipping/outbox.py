@@ -94,9 +94,7 @@ def open_outbox(folder: Path, address: str) -> Iterator[Outbox]:
     Raises ConfigError if another process ships to the same service, or the folder cannot be
     created.
     """
-    service_folder = folder / shorten_name(
-        quote(address.partition("://")[2] or address, safe="").strip(".")
-    )
+    service_folder = _service_folder(folder, address)
     try:
         for path in (folder, service_folder):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -112,6 +110,18 @@ def open_outbox(folder: Path, address: str) -> Iterator[Outbox]:
         yield Outbox(service_folder)
     finally:
         lock.close()
+
+
+def read_ship_state(folder: Path, address: str, name: str) -> ShipState:
+    """Return the record of a session in the outbox of a service, also while another process ships.
+
+    It is empty if there is none or it is damaged.
+    """
+    return Outbox(_service_folder(folder, address)).read_state(name)
+
+
+def _service_folder(folder: Path, address: str) -> Path:
+    return folder / shorten_name(quote(address.partition("://")[2] or address, safe="").strip("."))
 
 
 def shorten_name(name: str) -> str:

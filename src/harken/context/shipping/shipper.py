@@ -12,7 +12,7 @@ local store is unchanged.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -93,7 +93,7 @@ class ShipResult(msgspec.Struct):
     @property
     def is_new(self) -> bool:
         """Whether anything was sent."""
-        return bool(self.lines or self.commits)
+        return bool(self.lines or self.commits or self.size_bytes)
 
 
 class Shipper(msgspec.Struct):
@@ -108,6 +108,8 @@ class Shipper(msgspec.Struct):
     outbox: Outbox
     credentials: Credentials | None
     clock: Clock = system_clock
+    is_on_remote: Callable[[CommitId], bool] = lambda _: False
+    """Whether the service is known to have a commit already."""
     _streams: dict[Path, LogStream] = msgspec.field(default_factory=dict)
     _staged_store: Store | None = None
     """The redacted commits, while the lines that name them are processed."""
@@ -115,6 +117,20 @@ class Shipper(msgspec.Struct):
     def check(self) -> None:
         """Raise StoreError if the service is unreachable, lacks logs, or denies access."""
         self.remote.log_end("harken")
+
+    def estimate(self, path: Path) -> ShipResult:
+        """Return about how much `ship` would send of a log, without a comparison of its lines.
+
+        Raises LogError, StoreError.
+        """
+        result = ShipResult(log_path(path).stem)
+        note, stat = self.outbox.read_state(result.name), _stat_log(path)
+        end = self.remote.log_end(result.name)
+        if not self._is_up_to_date(note, end, stat):
+            is_continued = (note.there_bytes, note.last_sum) == (end.size_bytes, end.last_sum)
+            start = note.read_bytes if is_continued else min(end.size_bytes, stat.size_bytes)
+            result.size_bytes = stat.size_bytes - start
+        return result
 
     def ship(self, path: Path) -> ShipResult:
         """Send the new lines of a log and the commits that they name. On return they are durable.
@@ -202,7 +218,8 @@ class Shipper(msgspec.Struct):
         new_end = end
         if log.redacted_bytes > end.size_bytes:
             try:
-                new_end = self.remote.append_log(result.name, start_bytes, data)
+                overlap = _find_overlap(data, end.size_bytes - start_bytes)
+                new_end = self.remote.append_log(result.name, start_bytes + overlap, data[overlap:])
             except LogError as error:
                 raise LogError(log.path, f"is not taken; {error}") from None
         if (new_end.size_bytes, new_end.last_sum) != (log.redacted_bytes, log.redacted_sum):
@@ -224,7 +241,11 @@ class Shipper(msgspec.Struct):
 
         The redacted copy exists until `staging` ends.
         """
-        new_names = {name for name in piece.committed if name not in shipped_commits}
+        new_names = {
+            name
+            for name in piece.committed
+            if name not in shipped_commits and not self.is_on_remote(name)
+        }
         names = sorted(new_names | piece.loaded if self.credentials is not None else new_names)
         existing = sorted(self.store.commits(names)) if names else []
         result.lacking |= {*names} - {*existing}
@@ -262,6 +283,17 @@ class Shipper(msgspec.Struct):
         if self._staged_store is None:
             raise StoreError(event.ctx, "is not in this store")
         return make_resolver(self._staged_store)(event)
+
+
+def _find_overlap(data: bytes, existing_bytes: int) -> int:
+    """Return the offset of the last line that the service has, which it compares.
+
+    existing_bytes: the part of the data that it has. If that is no line end, it is another log, and
+    all is compared.
+    """
+    if existing_bytes <= 0 or data[existing_bytes - 1 : existing_bytes] != b"\n":
+        return 0
+    return data.rfind(b"\n", 0, existing_bytes - 1) + 1
 
 
 def _stat_log(path: Path) -> LogStat:

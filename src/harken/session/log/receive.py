@@ -19,7 +19,7 @@ import msgspec
 
 from harken.core import canonical
 from harken.errors import InvalidLog, LogDiverged, LogNotFound, LogWriteError
-from harken.session.log.checksum import DIGITS_AT, has_sum, is_valid_line
+from harken.session.log.checksum import DIGITS_AT, has_more, has_sum, is_valid_line
 from harken.session.log.disk import Disk
 from harken.session.log.file import LogFile
 from harken.session.log.reader import open_log
@@ -35,13 +35,37 @@ class LogEnd(msgspec.Struct, frozen=True):
     last_sum: bytes = b""
 
 
-def read_log_end(path: Path) -> LogEnd:
-    """Return the end of a log. The end of a missing log is 0. Raises InvalidLog."""
+def read_log_end(path: Path, limit_bytes: int | None = None) -> LogEnd:
+    """Return the end of a log, or of its first bytes. The end of a missing log is 0.
+
+    Raises InvalidLog.
+    """
     try:
         with open_log(path) as file:
-            return _read_end(file, path)
+            return _read_end(file, path, limit_bytes)
     except LogNotFound:
         return LogEnd()
+
+
+def read_lines(path: Path, start: int, stop: int, *, batch_bytes: int) -> bytes:
+    """Return the complete lines between two offsets, about `batch_bytes`, and no split group.
+
+    A group that is not complete before `stop` is left out. Raises LogNotFound, InvalidLog.
+    """
+    lines: list[bytes] = []
+    complete, size = 0, start
+    with open_log(path) as file:
+        file.seek(start)
+        for line in file:
+            size += len(line)
+            if size > stop or not line.endswith(b"\n"):
+                break
+            lines.append(line)
+            if not has_more(line):
+                complete = len(lines)
+                if size - start >= batch_bytes:
+                    break
+    return b"".join(lines[:complete])
 
 
 def receive_lines(path: Path, at: int, lines: bytes, *, disk: Disk | None = None) -> LogEnd:
@@ -128,12 +152,13 @@ def _remove_torn(log: LogFile, file: BinaryIO, end: LogEnd, new: bytes) -> None:
         raise LogWriteError(log.path, reason=error.strerror or str(error)) from error
 
 
-def _read_end(file: BinaryIO, path: Path) -> LogEnd:
-    """Return the end of the complete lines of an open log.
+def _read_end(file: BinaryIO, path: Path, limit_bytes: int | None = None) -> LogEnd:
+    """Return the end of the complete lines of an open log, or of its first bytes.
 
     Raises InvalidLog if the last line has no sum.
     """
     size = file.seek(0, os.SEEK_END)
+    size = size if limit_bytes is None else min(size, limit_bytes)
     look = _LOOK_BACK_BYTES
     while True:
         begin = max(size - look, 0)

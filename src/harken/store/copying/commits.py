@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -40,9 +40,30 @@ BATCH_BYTES = 4 * 1024 * 1024
 _MIN_STEPS = 16
 _MAX_STEPS = 1024
 _COMMITS_PER_BATCH = 64
+_LISTED_PER_BATCH = 512
+"""A remote store answers for many commits in one response."""
 T = TypeVar("T")
 Progress: TypeAlias = Callable[[int, int], None]
 """Called after each batch with the number of copied commits and the total."""
+
+
+class CopyTarget(Protocol):
+    """The part of a store that a copy writes to."""
+
+    def write(self, batch: WriteBatch) -> None:
+        """As `Store.write`."""
+        ...
+
+    def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
+        """As `Store.objects`."""
+        ...
+
+    def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
+        """As `Store.names_with_prefix`."""
+        ...
+
+
+OnCopied: TypeAlias = Callable[[Sequence[StoredCommit]], None]
 
 
 class CopyResult(msgspec.Struct, frozen=True):
@@ -81,8 +102,28 @@ def copy_commits(
     return CopyResult(len(missing), writer.objects, writer.size_bytes)
 
 
+def copy_listed_commits(
+    source: Store, target: CopyTarget, names: Sequence[CommitId], *, on_copied: OnCopied
+) -> CopyResult:
+    """Copy these commits, parents first, which the target lacks, in large batches.
+
+    on_copied: called with the commits that are durable in the target. Errors are as for
+    `copy_commits`.
+    """
+    writer = _BatchWriter(source, target, BATCH_BYTES, source.tombstones() if names else {})
+    for batch in _slices(names, _LISTED_PER_BATCH):
+        copied = writer.add_commits(batch)
+        writer.send()
+        on_copied(copied)
+    return CopyResult(len(names), writer.objects, writer.size_bytes)
+
+
 def copy_artifacts(
-    source: Store, target: Store, refs: Iterable[ArtifactRef], *, existing: Iterable[ArtifactRef]
+    source: Store,
+    target: CopyTarget,
+    refs: Iterable[ArtifactRef],
+    *,
+    existing: Iterable[ArtifactRef],
 ) -> CopyResult:
     """Copy artifacts of any kind with all their needs, except those of `existing`.
 
@@ -133,7 +174,7 @@ class _BatchWriter(msgspec.Struct):
     """
 
     source: Store
-    target: Store
+    target: CopyTarget
     max_bytes: int
     purged: Mapping[Name, Tombstone]
     """The tombstones of the source: content that is read under another name."""
@@ -173,13 +214,14 @@ class _BatchWriter(msgspec.Struct):
         self._added.update(existing)
         self._add_artifacts(refs)
 
-    def add_commits(self, names: Sequence[CommitId]) -> None:
-        """Add commits after their artifacts."""
+    def add_commits(self, names: Sequence[CommitId]) -> list[StoredCommit]:
+        """Add commits after their artifacts, and return them."""
         stored = self.source.commits(names)
         _check_found(names, stored)
         self._add_artifacts([commit.commit.artifact for commit in stored.values()])
         for name in names:
             self._add_commit(stored[name])
+        return [stored[name] for name in names]
 
     def _add_commit(self, stored: StoredCommit) -> None:
         self._resolve_purged(stored.id)

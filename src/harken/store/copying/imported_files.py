@@ -55,13 +55,17 @@ def copy_imported_files(source: Store, target: Store, commits: Collection[Commit
         target.set_heads(dict(heads))
 
 
-def add_imported_files(source: Store, target: Store) -> FileCopyResult:
+def add_imported_files(
+    source: Store, target: Store, heads: Iterable[ArtifactRef] | None = None
+) -> FileCopyResult:
     """Add the imported files of an untrusted store. A second call changes nothing.
 
-    Raises StoreError.
+    heads: the heads of the files to add, by default of all. `source` may be the target, if it has
+    their artifacts already. Raises StoreError.
     """
     result = FileCopyResult()
-    for file in read_imported_files(source).values():
+    heads = source.heads(SOURCE_PREFIX).values() if heads is None else heads
+    for file in read_file_heads(source, heads).values():
         _FileCopy(source, target, file, result).add()
     return result
 
@@ -78,9 +82,9 @@ class _FileCopy(msgspec.Struct):
         """Add the file, unless the target has its bytes."""
         record = self.file.record
         original, copied = name_head(record.machine, record.path), _name_slot(record)
-        heads = self.target.heads(SOURCE_PREFIX)
-        names = [name for name in (original, copied, self._name_beside()) if name in heads]
-        existing = {name: heads[name] for name in names}
+        existing: dict[HeadName, ArtifactRef] = {}
+        for name in (original, copied, self._name_beside()):
+            existing |= self.target.heads(name)
         if self.file.head in existing.values() or self._is_contained(existing.values()):
             return
         if copied not in existing:
@@ -117,7 +121,8 @@ class _FileCopy(msgspec.Struct):
 
     def _copy_to(self, name: HeadName, expected: ArtifactRef | None) -> bool:
         """Copy the file, and move a head to it. Return False if another writer moved it first."""
-        copy_artifacts(self.source, self.target, [self.file.head], existing=())
+        if self.source is not self.target:
+            copy_artifacts(self.source, self.target, [self.file.head], existing=())
         try:
             self.target.move_head(name, self.file.head, expected=expected)
         except BranchConflict:

@@ -254,10 +254,45 @@ class RemoteStore:
     def tombstones(self) -> dict[Name, Tombstone]:
         return self._get("tombstones", wire.Tombstones).tombstones
 
-    def log_end(self, name: str) -> wire.LogEndBody:
-        """Return the length of a session's log on the service, which is zero if there is none."""
-        response = self._connection.request(f"/v1/logs/{quote(name, safe='')}", method="GET")
+    def notes_digests(self) -> list[str]:
+        """Return the digests of the notes of all commits: see `harken.store.notes`."""
+        return self._get("notes-digests", wire.NotesDigests).digests
+
+    def iter_logs(self) -> Iterator[wire.ListedLog]:
+        """Yield the logs on the service, sorted by name."""
+        last = ""
+        while True:
+            path = f"/v1/logs?after={quote(last, safe='')}"
+            response = self._connection.request(path, method="GET")
+            logs = self._decode_response(wire.read_json, response, wire.LogList).logs
+            for log in logs:
+                if log.name <= last:
+                    raise self._invalid_response("logs that are not sorted")
+                last = log.name
+                yield log
+            if len(logs) < wire.MAX_LISTED_LOGS:
+                return
+
+    def log_end(self, name: str, limit_bytes: int | None = None) -> wire.LogEndBody:
+        """Return the end of a session's log on the service, which is 0 if there is none.
+
+        limit_bytes: the end of these first bytes of it.
+        """
+        limit = "" if limit_bytes is None else f"?to={limit_bytes}"
+        path = f"/v1/logs/{quote(name, safe='')}{limit}"
+        response = self._connection.request(path, method="GET")
         return self._decode_response(wire.read_json, response, wire.LogEndBody)
+
+    def read_log(self, name: str, start: int, stop: int) -> bytes:
+        """Return complete lines of a log between two offsets, the first ones if there are many.
+
+        The lines are not verified. Empty if no group of lines is complete.
+        """
+        path = f"/v1/logs/{quote(name, safe='')}/lines?from={start}&to={stop}"
+        lines = self._connection.request(path, method="GET", accepts=wire.BYTES)
+        if len(lines) > stop - start or (lines and not lines.endswith(b"\n")):
+            raise self._invalid_response("other lines than were requested")
+        return lines
 
     def append_log(self, name: str, at: int, lines: bytes) -> wire.LogEndBody:
         """Append complete lines to a log at offset `at`, except those that it has already.

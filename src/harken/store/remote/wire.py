@@ -40,6 +40,8 @@ MAX_NAMES = 10_000
 """The limit of names in a request, and of commits in a response to `chain`."""
 MAX_LISTED_NAMES = 1_000_000
 """The limit of names in a response."""
+MAX_LISTED_LOGS = 10_000
+"""The limit of logs in a response; the next ones are requested by the last name."""
 MAX_BATCH_BYTES = 64 * 1024 * 1024
 """The default limit of a batch."""
 MAX_RESPONSE_BYTES = 32 * 1024 * 1024
@@ -100,6 +102,29 @@ class LogEndBody(msgspec.Struct, frozen=True):
     size_bytes: int = 0
     last_sum: str = ""
     """16 hex digits, or empty if there is no line."""
+
+
+class ListedLog(msgspec.Struct, frozen=True):
+    """A log of a session on the service."""
+
+    name: str
+    size_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+    """The size of the plain log, also of a line that is being written."""
+    modified_ns: int = 0
+    """The time of the last write, in nanoseconds since 1970."""
+
+
+class LogList(msgspec.Struct, frozen=True):
+    """Logs, sorted by name."""
+
+    logs: list[ListedLog]
+
+
+class NotesDigests(msgspec.Struct, frozen=True):
+    """For each of 256 groups of commits, by their first two digits, a hash of their notes."""
+
+    digests: Annotated[list[str], msgspec.Meta(min_length=256, max_length=256)]
+    """32 hex digits each: see `harken.store.notes`."""
 
 
 class PackedBodies(msgspec.Struct, frozen=True):

@@ -1,0 +1,1 @@
+"""`harken clone`, `harken pull` and `harken remote`: other homes, through their services."""

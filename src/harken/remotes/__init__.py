@@ -1,0 +1,1 @@
+"""Remotes: push to, pull from and clone another home through its service."""
