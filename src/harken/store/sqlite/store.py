@@ -413,7 +413,10 @@ class SqliteStore:
                 if cached
             }
             missing = [name for name, cached in is_cached.items() if not cached]
-            for batch in iter_batches(find_numbers(connection, missing).items() if missing else ()):
+            numbers_by_name = find_numbers(connection, missing) if missing else {}
+            # By pack, so that each pack is decoded once, however many are read.
+            by_pack = sorted(numbers_by_name.items(), key=lambda item: item[1][-1])
+            for batch in iter_batches(by_pack):
                 self._pack_cache.load(connection, [numbers[-1] for _, numbers in batch])
                 for name, numbers in batch:
                     by_name[name] = self._pack_cache.find(connection, name, reversed(numbers))
