@@ -97,7 +97,7 @@ class ScaledHome:
     def sample_tips(self) -> list[CommitId]:
         """Return the newest commits of sessions that are spread over all."""
         count = self.growth.sessions
-        numbers = Random(count).sample(range(count), min(SAMPLES, count))  # noqa: S311
+        numbers = Random(count).sample(range(count), min(SAMPLES, count))
         return [generate_session(number).tip for number in numbers]
 
 

@@ -79,7 +79,7 @@ class _Generator:
     """Builds the commits of one session."""
 
     def __init__(self, number: int) -> None:
-        self._random = Random(number)  # noqa: S311 - no secret
+        self._random = Random(number)
         [runtime] = self._random.choices(RUNTIMES, RUNTIME_WEIGHTS)
         native = UUID(int=self._random.getrandbits(128), version=4)
         self._session = f"{runtime}:{native}"
@@ -180,7 +180,7 @@ def _join_words(random: Random, count: int) -> str:
 
 @lru_cache(maxsize=1)
 def _vocabulary() -> tuple[list[str], list[float]]:
-    random = Random(0)  # noqa: S311 - no secret
+    random = Random(0)
     letters = "etaoinshrdlucmfwyp"
     words = [
         "".join(random.choices(letters, k=2 + (rank > 100) + (rank > 1000) + random.randrange(5)))
@@ -191,4 +191,4 @@ def _vocabulary() -> tuple[list[str], list[float]]:
 
 @lru_cache(maxsize=REPEATED_TEXTS)
 def _repeated_text(number: int) -> str:
-    return _join_words(Random(-1 - number), 30)  # noqa: S311 - no secret
+    return _join_words(Random(-1 - number), 30)
