@@ -224,9 +224,7 @@ class SessionIndex:
                 indexed = find_indexed(self.database, [commit.id for commit in batch])
                 messages = Messages(ledger)
                 requests = ResponseIngest(ledger, self._costs)
-                logged = {row for (row,) in self.database.execute(_LOGGED_SQL)}
-                recorded = {row for (row,) in self.database.execute(_RECORDED_SQL)}
-                rows = CommitIngest(ledger, messages, requests, logged, recorded)
+                rows = CommitIngest(ledger, messages, requests)
                 rows.add([commit for commit in texts if commit.stored.id not in indexed])
                 self._remove_words(store, [row for (row,) in rows.superseded])
             done += len(batch)
@@ -371,11 +369,6 @@ class SessionIndex:
             )
 
 
-_LOGGED_SQL = "SELECT DISTINCT session_id FROM logs WHERE session_id IS NOT NULL"
-_RECORDED_SQL = f"""
-SELECT id FROM sessions WHERE log <> '' AND runtime <> '{HARKEN_RUNTIME}'
-UNION SELECT session_id FROM recorded JOIN messages ON messages.id = message_id
-"""  # noqa: S608 - a name of ours
 _LOG_SQL = """
 INSERT INTO logs (path, name, session_id, size, tail) VALUES (?1, ?2, ?3, ?4, ?5)
 ON CONFLICT (path) DO UPDATE SET size = ?4, tail = ?5 RETURNING id

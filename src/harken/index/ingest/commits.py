@@ -119,16 +119,16 @@ class CommitIngest(msgspec.Struct):
     ledger: RowWriter
     messages: Messages
     requests: ResponseIngest
-    logged: set[int]
-    """Row ids of sessions with an indexed log."""
-    recorded: set[int]
-    """Row ids of sessions of other runtimes with messages of a recording."""
     _roots: dict[CommitId, tuple[int, int, int]] = msgspec.field(default_factory=dict)
     """Commit -> row ids of the commit, its root and its agent."""
     _continued: set[int] = msgspec.field(default_factory=set)
     """Commits that have a `next` child."""
     _links: dict[tuple[CommitId, int], int] = msgspec.field(default_factory=dict)
     """Commit, and the session of a log that names it -> its agent according to the log."""
+    _logged: dict[int, bool] = msgspec.field(default_factory=dict)
+    """Whether a session has an indexed log, by its row id."""
+    _recorded: dict[int, bool] = msgspec.field(default_factory=dict)
+    """Whether a session of another runtime has messages of a recording."""
     superseded: list[tuple[int]] = msgspec.field(default_factory=list)
     """Messages that a newer version replaced, to be removed from the index."""
     _tips: list[tuple[int, int, str | None]] = msgspec.field(default_factory=list)
@@ -185,7 +185,7 @@ class CommitIngest(msgspec.Struct):
         session = ledger.session(origin.session, origin.runtime, origin.native)
         is_own = origin.runtime == HARKEN_RUNTIME
         link = self._links.get((stored.id, session))
-        is_logged = link is not None or (is_own and session in self.logged)
+        is_logged = link is not None or (is_own and self._is_logged(session))
         is_recorded = not (is_own or is_logged) and _is_without_source(text)
         agent = link or self._find_agent(session, origin, commit, parent)
         row = ledger.number("commits")
@@ -245,8 +245,8 @@ class CommitIngest(msgspec.Struct):
         Codex stores a subagent as a session, which a recording has as an agent.
         """
         if is_recorded:
-            self.recorded.add(session)
-        if session in self.recorded:
+            self._recorded[session] = True
+        if self._is_recorded(session):
             self.ledger.mark_unpaired(session)
         elif session not in self._unrecorded:
             self._unrecorded.add(session)
@@ -254,6 +254,17 @@ class CommitIngest(msgspec.Struct):
                 _PARENT_SESSIONS_SQL, (origin.native, origin.runtime)
             ):
                 self.ledger.mark_unpaired(parent)
+
+    def _is_logged(self, session: int) -> bool:
+        if session not in self._logged:
+            self._logged[session] = self.ledger.query_value(_LOGGED_SQL, session) is not None
+        return self._logged[session]
+
+    def _is_recorded(self, session: int) -> bool:
+        if session not in self._recorded:
+            value = self.ledger.query_value(_RECORDED_SQL, session)
+            self._recorded[session] = value is not None
+        return self._recorded[session]
 
     def _edge_kind(self, stored: StoredCommit, parent: int) -> str:
         if stored.commit.checkpoint == "spawn":
@@ -358,6 +369,13 @@ _NO_TOKENS = TokenCounts()
 _LOG_LINKS_SQL = """
 SELECT ctx, agent_id, session_id FROM links JOIN logs ON logs.id = log_id WHERE ctx IN"""
 _TEMPLATE_SQL = "UPDATE agents SET template = ?1 WHERE id = ?2 AND template = ''"
+_LOGGED_SQL = "SELECT 1 FROM logs WHERE session_id = ? LIMIT 1"
+_RECORDED_SQL = f"""
+SELECT 1 FROM sessions WHERE id = ?1 AND log <> '' AND runtime <> '{HARKEN_RUNTIME}'
+UNION ALL
+SELECT 1 FROM messages CROSS JOIN recorded ON message_id = messages.id WHERE session_id = ?1
+LIMIT 1
+"""  # noqa: S608 - a name of ours
 _PARENT_SESSIONS_SQL = """
 SELECT session_id FROM native_agents JOIN sessions s ON s.id = session_id
 WHERE native_agents.native = ?1 AND s.runtime = ?2 AND native_agents.native <> s.native

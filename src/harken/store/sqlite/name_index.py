@@ -51,6 +51,11 @@ def find_numbers(connection: sqlite3.Connection, names: Iterable[str]) -> dict[s
     return numbers
 
 
+def sort_by_pack(numbers: Mapping[str, list[int]]) -> list[tuple[str, list[int]]]:
+    """Return names in the order of their last packs, so that each pack is decoded once."""
+    return sorted(numbers.items(), key=lambda item: item[1][-1])
+
+
 def insert_keys(connection: sqlite3.Connection, numbers: Mapping[str, int]) -> None:
     """Insert index entries of objects and artifacts. Commits are indexed by their history rows."""
     rows: dict[str, list[tuple[bytes, int]]] = {"": [], "art-": [], "ctx-": []}

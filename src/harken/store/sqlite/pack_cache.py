@@ -112,8 +112,8 @@ GENERATION_BYTES = 32 * 1024 * 1024
 """The size of each of the two generations of the cache."""
 _RAW_WEIGHT = 8
 """Raw packs weigh so many times more: they are read sequentially, and only once."""
-MAX_RAW_NAMES = 10_000
-"""The number of names of raw objects that are remembered."""
+MAX_KNOWN_NAMES = 50_000
+"""The number of existing objects whose kinds are remembered."""
 _ROW_SQL = """
 SELECT id, data, (SELECT min(id) FROM pack WHERE id > ?1)
 FROM pack WHERE id <= ?1 ORDER BY id DESC LIMIT 1
@@ -138,8 +138,8 @@ class PackCache:
         """The sorted first numbers of the younger packs. `_ends` has their ends, and the packs."""
         self._ends: dict[int, tuple[int, Pack]] = {}
         self._used_rows: set[int] = set()
-        self._raw_names: set[str] = set()
-        """Raw objects that exist, also if their packs are not cached any more."""
+        self._known_kinds: dict[str, ObjectKind] = {}
+        """The kinds of objects that exist, also if their packs are not cached any more."""
         self.stand_ins: Mapping[str, str] = {}
         """Purged name -> name of its stand-in."""
         self.has_evicted = False
@@ -161,7 +161,7 @@ class PackCache:
             with self._lock:
                 if generation > self._generation:
                     self._clear()
-                    self._raw_names = set()
+                    self._known_kinds = {}
                     self._generation, self.stand_ins = generation, new_stand_ins
                     self.has_evicted = bool(evicts)
         connection.generation, connection.version = generation, version
@@ -172,20 +172,27 @@ class PackCache:
 
     def find_cached_kinds(self, names: set[str]) -> dict[str, ObjectKind | None]:
         """Return the kinds of those of these names that are known to exist."""
-        kinds: dict[str, ObjectKind | None] = dict.fromkeys(names & self._raw_names, ObjectKind.RAW)
+        known_kinds = self._known_kinds
+        kinds: dict[str, ObjectKind | None] = {
+            name: known_kinds[name] for name in names & known_kinds.keys()
+        }
         for packs in (self._old, self._young):
             for name in names & packs.keys():
                 pack = packs[name]
                 kinds[name] = pack.kind(pack.places[name])
         return kinds
 
-    def note_raw(self, connection: SqliteConnection, names: Iterable[str]) -> None:
-        """Remember that raw objects exist: a file that grows needs all its chunks again."""
+    def note_kinds(self, connection: SqliteConnection, kinds: Mapping[str, ObjectKind]) -> None:
+        """Remember objects that exist.
+
+        A file that grows needs all its chunks again, and sessions repeat texts of their project.
+        """
         with self._lock:
             if connection.generation == self._generation and not connection.is_removing:
-                if len(self._raw_names) > MAX_RAW_NAMES:
-                    self._raw_names = set()
-                self._raw_names.update(names)
+                known_kinds = self._known_kinds
+                if len(known_kinds) > MAX_KNOWN_NAMES:
+                    known_kinds = {}
+                self._known_kinds = {**known_kinds, **kinds}
 
     def add(self, connection: SqliteConnection, numbers: tuple[int, int], pack: Pack) -> None:
         """Cache a pack that holds all numbers from the first, up to and without the second."""

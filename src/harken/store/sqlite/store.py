@@ -49,7 +49,7 @@ from harken.store.sqlite.commit_table import CommitRow
 from harken.store.sqlite.database import SqliteConnection, SqliteDatabase, read_version
 from harken.store.sqlite.gc import Sweep, UnusedSpace, measure_unused, rewrite_file
 from harken.store.sqlite.graph import Progress
-from harken.store.sqlite.name_index import find_numbers, iter_batches
+from harken.store.sqlite.name_index import find_numbers, iter_batches, sort_by_pack
 from harken.store.sqlite.pack import Body, PackCorrupted, decode_bodies, decode_objects
 from harken.store.sqlite.pack_cache import PackCache
 from harken.store.sqlite.purge import replace_objects
@@ -413,7 +413,8 @@ class SqliteStore:
                 if cached
             }
             missing = [name for name, cached in is_cached.items() if not cached]
-            for batch in iter_batches(find_numbers(connection, missing).items() if missing else ()):
+            numbers_by_name = find_numbers(connection, missing) if missing else {}
+            for batch in iter_batches(sort_by_pack(numbers_by_name)):
                 self._pack_cache.load(connection, [numbers[-1] for _, numbers in batch])
                 for name, numbers in batch:
                     by_name[name] = self._pack_cache.find(connection, name, reversed(numbers))

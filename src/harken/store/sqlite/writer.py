@@ -288,7 +288,7 @@ class Writer:
 
         A pack with some of them often has many more, which are not looked up in the index then.
         """
-        unknown, raw_names = set(names), set[str]()
+        unknown, known_kinds = set(names), dict[str, ObjectKind]()
         while unknown:
             batch = [unknown.pop() for _ in range(min(len(unknown), _BATCH_SIZE))]
             numbers = find_numbers(connection, batch)
@@ -306,9 +306,8 @@ class Writer:
                         existing.damaged.add(name)
                     else:
                         existing.kinds[name] = kind
-                raws = (name for name, kind in kinds.items() if kind is ObjectKind.RAW)
-                raw_names.update(name for name in raws if name in names)
-        self._cache.note_raw(connection, raw_names)
+                known_kinds |= {name: kinds[name] for name in names & kinds.keys()}
+        self._cache.note_kinds(connection, known_kinds)
 
     def _find_kind(
         self, connection: SqliteConnection, name: str, numbers: Sequence[int]
