@@ -52,7 +52,7 @@ class PostgresServer:
     """A PostgreSQL server with its files in a folder. It can be killed and started again."""
 
     def __init__(self, programs: Path, folder: Path, settings: Sequence[str] = ()) -> None:
-        self._programs, self.folder, self._settings = programs, folder, settings
+        self.programs, self.folder, self._settings = programs, folder, settings
         self._process: subprocess.Popen[bytes] | None = None
         self._log = folder / "log"
         if os.geteuid() == 0:
@@ -69,12 +69,15 @@ class PostgresServer:
         """The Unix socket."""
         return self.folder / ".s.PGSQL.5432"
 
-    def address(self, schema: str = "", *, folder: Path | None = None, **more: str) -> str:
-        """Return the URL of a store in a schema. `folder`: of another socket, such as a proxy's."""
+    def address(self, schema: str = "", *, packs: str = "", folder: Path | None = None) -> str:
+        """Return the URL of a store: of a new schema, unless one is named.
+
+        folder: that of another socket, such as a proxy's.
+        """
+        schema = schema or f"s{os.getpid()}_{next(_SCHEMA_NUMBERS)}"
         host = quote(str(folder or self.folder), safe="")
-        parts = {"schema": schema or f"s{os.getpid()}_{next(_SCHEMA_NUMBERS)}", **more}
-        query = "&".join(f"{name}={quote(value, safe='/:')}" for name, value in parts.items())
-        return f"postgresql://{_USER}@/postgres?host={host}&{query}"
+        query = f"host={host}&schema={schema}" + (f"&packs={packs}" if packs else "")
+        return f"postgresql://{_USER}@/postgres?{query}"
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""
@@ -123,7 +126,7 @@ class PostgresServer:
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         options = ["listen_addresses=", "fsync=off", "max_connections=300", *self._settings]
-        command = [str(self._programs / "postgres"), "-D", str(self.data), "-k", str(self.folder)]
+        command = [str(self.programs / "postgres"), "-D", str(self.data), "-k", str(self.folder)]
         for option in options:
             command += ["-c", option]
         with self._log.open("ab") as log:
@@ -133,7 +136,7 @@ class PostgresServer:
 
     def _run(self, program: str, *arguments: str) -> str:
         result = subprocess.run(
-            [str(self._programs / program), *arguments],
+            [str(self.programs / program), *arguments],
             check=True,
             capture_output=True,
             cwd=self.folder,
