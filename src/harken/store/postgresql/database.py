@@ -331,10 +331,7 @@ class PostgresDatabase:
 
     def _ensure_tables(self, connection: Connection) -> None:
         """Create the tables if there are none. Raises InvalidStore, StoreVersionUnsupported."""
-        query = "SELECT to_regclass(%s) IS NOT NULL, to_regnamespace(%s) IS NOT NULL"
-        names = [f"{self.address.schema}.state", self.address.schema]
-        row = connection.execute(query, names).fetchone()
-        if row is not None and not row[0]:
+        if not self._has_tables(connection):
             self._create_tables(connection)
         versions = connection.execute("SELECT version FROM state").fetchall()
         if len(versions) != 1:
@@ -342,13 +339,20 @@ class PostgresDatabase:
         if versions[0][0] != schema.VERSION:
             raise StoreVersionUnsupported(self.place, found=versions[0][0], known=schema.VERSION)
 
+    def _has_tables(self, connection: Connection) -> bool:
+        # `to_regclass` may answer from a cache, after another process created the tables.
+        query = """
+            SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+            WHERE n.nspname = %s AND c.relname = 'state'
+        """
+        return connection.execute(query, [self.address.schema]).fetchone() is not None
+
     def _create_tables(self, connection: Connection) -> None:
         name = self.address.schema
         key = int.from_bytes(hashlib.sha256(f"harken {name}".encode()).digest()[:8], signed=True)
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [key])
-            row = connection.execute("SELECT to_regclass(%s)", [f"{name}.state"]).fetchone()
-            if row is None or row[0] is None:
+            if not self._has_tables(connection):
                 connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{name}"')
                 connection.execute(schema.TABLES)
 
