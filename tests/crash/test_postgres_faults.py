@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from harken.errors import BranchConflict, ObjectNotFound, StoreError, StoreLocke
 from harken.store.base import BranchMove, Tombstone, WriteBatch
 from harken.store.fsck import fsck
 from harken.store.postgresql.store import PostgresStore
+from harken.store.sqlite.pack import Body, decode_objects
 from harken.testing.store import batch_of, commit_in
 from harken.testing.store_purge import later
 from tests.fault_proxy_kit import PostgresProxy, proxy_postgres
@@ -117,8 +119,9 @@ def test_a_write_survives_a_lost_connection_at_every_step(
     cut_every_write(stores, proxy, range(MAX_MESSAGES))
 
 
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.full)])
 def test_a_move_is_done_once_if_its_connection_is_lost(
-    stores: Stores, proxy: PostgresProxy
+    stores: Stores, proxy: PostgresProxy, step: int
 ) -> None:
     """Between two attempts another writer may move the branch on: the first attempt still counts."""
     names = []
@@ -137,10 +140,10 @@ def test_a_move_is_done_once_if_its_connection_is_lost(
             stores.proxied.move_branch("b", there, expected=here)
         turn[0] += 1
 
-    assert at_each_message(proxy, range(0, MAX_MESSAGES, 2), move) >= 5
+    assert at_each_message(proxy, range(0, MAX_MESSAGES, step), move) >= 5
 
 
-@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.full)])
+@pytest.mark.parametrize("step", [37, pytest.param(3, marks=pytest.mark.full)])
 def test_an_interrupted_collection_leaves_a_whole_store(
     stores: Stores, proxy: PostgresProxy, step: int
 ) -> None:
@@ -235,6 +238,73 @@ def _raws(stores: Stores) -> list[str]:
 def _named_keys(stores: Stores) -> set[str]:
     rows = stores.direct._database.fetch("SELECT location FROM pack WHERE location IS NOT NULL")
     return {location.partition("/")[2] for (location,) in rows}
+
+
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.full)])
+def test_a_commit_of_objects_that_are_being_collected_is_whole_or_refused(
+    stores: Stores, proxy: PostgresProxy, step: int
+) -> None:
+    """At each step of a commit of loose objects, a collection tries to remove these."""
+    collector = PostgresStore(stores.direct.address, patience_s=0.2)
+    written_count = refused_count = 0
+    for number in range(0, MAX_MESSAGES, step):
+        loose = batch_of(f"loose {number}", second=number)
+        stores.direct.write(WriteBatch(objects=loose.objects, deltas=loose.deltas))
+        proxy.hold_after(number)
+        with ThreadPoolExecutor(1) as pool:
+            written = pool.submit(stores.proxied.write, WriteBatch(commits=loose.commits))
+            while not (proxy.reached.wait(0.01) or written.done()):
+                pass
+            with suppress(StoreLocked):
+                collector.collect([], now=later(2), grace_s=0)
+            proxy.release()
+            try:
+                written.result(30)
+                written_count += 1
+            except ObjectNotFound:
+                refused_count += 1
+        assert fsck(stores.direct) == []
+        if not proxy.reached.is_set():
+            break
+    collector.close()
+    assert written_count >= 2
+    assert refused_count >= 1
+
+
+def test_a_purge_finds_the_second_copy_of_a_race(stores: Stores, proxy: PostgresProxy) -> None:
+    """Two writers of the same bytes may both store them: one row, and a copy that no row names."""
+    copies = 0
+    second = PostgresStore(stores.direct.address, patience_s=0.2)
+    for number in range(40, MAX_MESSAGES, 7):
+        body = f"secret {number}".encode() * 40
+        name, other = hash_raw(body), hash_raw(body + b"!")
+        batch = WriteBatch(raw={name: body, other: body + b"!"})
+        proxy.hold_after(number)
+        with ThreadPoolExecutor(1) as pool:
+            written = pool.submit(stores.proxied.write, batch)
+            while not (proxy.reached.wait(0.01) or written.done()):
+                pass
+            if not written.done():
+                with suppress(StoreLocked):  # The row may be inserted, and not yet committed.
+                    second.write(WriteBatch(raw={name: body}))
+            proxy.release()
+            written.result(30)
+        copies += sum(name in objects for objects in _read_packs(stores)) == 2
+        stores.direct.purge({name: b"[purged]"}, PURGED)
+        assert not any(name in objects for objects in _read_packs(stores))
+        assert stores.direct.raw(other) == body + b"!"
+        if not proxy.reached.is_set():
+            break
+    second.close()
+    assert copies >= 1
+
+
+def _read_packs(stores: Stores) -> list[dict[str, Body]]:
+    """Return the objects in the bytes of all packs, whatever the rows say."""
+    reader = stores.direct._reader
+    rows = stores.direct._database.fetch("SELECT id FROM pack")
+    packs = reader.find_packs(number for (number,) in rows)
+    return [decode_objects(data or b"") for data in reader.read_data(packs.values()).values()]
 
 
 def test_a_killed_server_loses_nothing_acknowledged(tmp_path: Path) -> None:
