@@ -101,5 +101,6 @@ class TestPostgresAndS3(_BucketStores, StoreSuite):
 
 
 @lifecycle
+@pytest.mark.full
 class TestPostgresAndS3Lifecycle(_BucketStores, LifecycleSuite):
     """All packs are in a bucket."""

@@ -324,8 +324,8 @@ class PostgresDatabase:
         except psycopg.Error:
             # The text of this error may have a part of a password.
             raise ConfigError(
-                f"{self.place}: the address is not a URL of PostgreSQL; percent-encode special "
-                "characters of the user and the password"
+                f"{self.place}: the address is no URL of PostgreSQL or has an unknown parameter; "
+                "percent-encode special characters of the user and the password"
             ) from None
         return {**_DEFAULTS, **parameters}
 

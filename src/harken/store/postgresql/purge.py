@@ -35,7 +35,7 @@ from harken.store.postgresql.writer import (
 )
 from harken.store.purge import PurgePlan, plan_purge
 
-_TABLES = ("pack", "object", "history", "derived", "upload")
+_TABLES = ("pack", "object", "history", "label", "head", "derived", "upload")
 """The tables that may have had purged bytes, or names that follow from them."""
 _NEEDED = """
 SELECT digest FROM object o WHERE NOT EXISTS (SELECT 1 FROM derivable d WHERE d.digest = o.digest)
@@ -145,8 +145,9 @@ class Purge:
             raise PurgeIncomplete(
                 self._database.place,
                 reason=f"the bucket of {folder.place} is versioned and keeps the removed packs as "
-                "old versions; delete the noncurrent versions under this prefix, and let a "
-                "lifecycle rule expire them",
+                "old versions",
+                advice="delete the noncurrent versions under this prefix, and let a lifecycle rule "
+                "expire them",
             )
 
 
