@@ -18,7 +18,7 @@
     │   ├── StoreLocked             the timeout for the store's lock expired
     │   ├── StoreUnavailable        the service of a remote store does not respond
     │   ├── StoreWriteError         a write failed: nothing of the batch was written
-    │   ├── PurgeIncomplete         purged bytes may still be in the file
+    │   ├── PurgeIncomplete         purged bytes may still be stored
     │   ├── ObjectNotFound          a referenced object does not exist
     │   ├── ObjectCorrupted         the bytes of an object do not match its name
     │   ├── ObjectTooLarge          an object exceeds the size limit
@@ -245,14 +245,16 @@ class CredentialRefused(StoreError):
 
 
 class PurgeIncomplete(StoreError):
-    """Purged content is no longer readable, but its bytes may still be in the file."""
+    """Purged content is no longer readable, but its bytes may still be stored."""
 
-    def __init__(self, store: str | Path, *, reason: str) -> None:
+    def __init__(self, store: str | Path, *, reason: str, advice: str = "") -> None:
+        advice = advice or (
+            "end the processes that use the store, or free disk space, then purge again"
+        )
         super().__init__(
             store,
-            "the purged content was replaced, but its bytes may still be in the "
-            f"file: {reason}; end the processes that use the store, or free disk "
-            "space, then purge again",
+            f"the purged content was replaced, but its bytes may still be stored: {reason}; "
+            f"{advice}",
         )
         self.reason = reason
 

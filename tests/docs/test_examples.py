@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from importlib.util import find_spec
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.examples import ROOT, Command, Reader, commands, examples
+from tests.postgres_kit import run_postgres, run_s3
 
 PAGES = [
     ROOT / "README.md",
@@ -27,12 +29,28 @@ LARGE_PACKAGES = {
 """Pages that need a package that is not installed everywhere: `make frameworks`."""
 
 
+SERVER_PAGE = ROOT / "docs" / "how-to" / "use-postgresql-and-s3.md"
+"""The page whose reader has PostgreSQL and an S3 server."""
+PAGES.remove(SERVER_PAGE)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_of_a_page_print_the_documented_output(tmp_path: Path, page: Path) -> None:
     package = LARGE_PACKAGES.get(page.name)
     if package is not None and find_spec(package) is None:
         pytest.skip(f"{package} is not installed: its tests run the page where it is")
     Reader(tmp_path).follow(page)
+
+
+def test_commands_of_the_page_of_server_stores_print_the_documented_output(tmp_path: Path) -> None:
+    with run_postgres() as postgres, run_s3() as s3:
+        s3.client().create_bucket(Bucket="harken-packs")
+        reader = Reader(tmp_path)
+        reader.environment |= s3.environment
+        reader.environment |= {"PGHOST": str(postgres.folder), "PGUSER": "postgres"}
+        reader.environment["PATH"] += f"{os.pathsep}{postgres.programs}"
+        (tmp_path / ".harken").mkdir(mode=0o700)
+        assert reader.follow(SERVER_PAGE) >= 7
 
 
 @pytest.mark.parametrize(

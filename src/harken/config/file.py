@@ -23,6 +23,7 @@ from harken.errors import ConfigError
 from harken.llm.prices import LongPrompt, Rates
 from harken.llm.providers import Protocol
 from harken.review.conditions import REVIEW_CONDITIONS
+from harken.store.registry import get_scheme, list_schemes
 from harken.tickets.ticket import TicketEvent, TicketType
 from harken.world.mcp.server_config import ServerTable, server_of
 from harken.world.permissions.mode import Mode
@@ -375,15 +376,24 @@ def _check_web(web: WebTable) -> None:
         raise _Malformed("needs key_env, the name of the variable with the key", ("web", "search"))
 
 
+def _check_store_url(url: str, path: tuple[str, ...]) -> None:
+    """Raise unless a store has the scheme of a URL. The store itself checks the rest."""
+    if get_scheme(url) in ("http", "https", ""):
+        _check_url(url, path)
+    elif get_scheme(url) not in list_schemes():
+        known = ", ".join(f"{scheme}:" for scheme in list_schemes())
+        raise _Malformed(f"has an unknown scheme; stores have {known}", path)
+
+
 def _check_store(store: StoreTable) -> None:
-    if store.url is not None and not store.url.startswith("unix:"):
-        _check_url(store.url, ("store", "url"))
+    if store.url is not None:
+        _check_store_url(store.url, ("store", "url"))
     if store.backing is not None and store.url is not None:
         raise _Malformed(
             "is for the local store, which url replaces; remove one of them", ("store", "backing")
         )
     if store.backing is not None and "://" in store.backing:
-        _check_url(store.backing, ("store", "backing"))
+        _check_store_url(store.backing, ("store", "backing"))
     if store.most_mb is not None and store.backing is None:
         raise _Malformed(
             "needs a backing store, to which objects are evicted", ("store", "most_mb")

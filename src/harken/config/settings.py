@@ -46,6 +46,7 @@ from harken.llm.context_windows import ContextWindows
 from harken.llm.prices import Price, Prices
 from harken.llm.providers import BUILT_IN, Provider
 from harken.llm.resolve import caching_resolver
+from harken.store.registry import get_scheme
 from harken.tickets.query import TicketFilter
 from harken.tickets.start import StartCondition
 from harken.tickets.ticket import TYPES, TicketType
@@ -420,7 +421,7 @@ def _build_prices(tables: Mapping[str, PriceTable]) -> list[Price]:
 
 def _resolve_backing(backing: str | None, file: Path) -> str | None:
     """Return the backing store; a path is relative to the file that names it."""
-    if backing is None or "://" in backing or backing.startswith("unix:"):
+    if backing is None or get_scheme(backing):
         return backing
     return str(file.parent.absolute() / Path(backing).expanduser())
 

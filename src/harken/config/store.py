@@ -1,4 +1,4 @@
-"""Open the store for commits: the file of the home, or a configured service."""
+"""Open the store for commits: the file of the home, or the store at a configured URL."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import click
 
 from harken.config.home import Home, environment
 from harken.errors import ConfigError, HarkenError
+from harken.store import registry
 from harken.store.base import Store
 from harken.store.refusing_store import RefusingStore
+from harken.store.registry import StoreOptions
 from harken.store.sqlite.store import SqliteStore
 from harken.store.tiered.store import TieredStore
 
@@ -31,14 +33,16 @@ UNIX = "unix:"
 def open_store(
     home: Home, settings: Settings, *, address: str | None = None, patience_s: float = 30.0
 ) -> Store:
-    """Open the configured store: the file of the home, or a service.
+    """Open the configured store: the file of the home, or the store at a URL.
 
-    `address` replaces the configured one: `http://127.0.0.1:8420`, `unix:PATH`. With
-    `redact = "store"`, writes raise CredentialRefused. Raises ConfigError, StoreError.
+    `address` replaces the configured one: `http://127.0.0.1:8420`, `unix:PATH`,
+    `postgresql://...`. With `redact = "store"`, writes raise CredentialRefused. Raises ConfigError,
+    StoreError.
     """
     address = address or settings.store
     if address is not None:
-        return open_remote_store(home, address, refuses_credentials=settings.redact == "store")
+        options = _build_options(home, patience_s, refuses_credentials=settings.redact == "store")
+        return registry.open_store(address, options)
     local = open_store_file(home, settings, patience_s=patience_s)
     if settings.backing is None:
         return local
@@ -55,8 +59,20 @@ def open_store_file(home: Home, settings: Settings, *, patience_s: float = 30.0)
     return kind(home.store_file, patience_s=patience_s)
 
 
+def open_served_store(home: Home, settings: Settings, url: str | None) -> Store:
+    """Open the store that a service serves: at a URL, or the file of the home.
+
+    Raises ConfigError, StoreError.
+    """
+    if url is None:
+        return open_store_file(home, settings)
+    return registry.open_store(
+        url, _build_options(home, refuses_credentials=settings.redact == "store")
+    )
+
+
 def has_store(home: Home) -> bool:
-    """Whether the store of the home exists, or a service is configured. Raises ConfigError."""
+    """Whether the store of the home exists, or another one is configured. Raises ConfigError."""
     return home.store_file.exists() or _load_settings(home).store is not None
 
 
@@ -112,25 +128,31 @@ def _load_settings(home: Home) -> Settings:
 
 
 def _open_backing(home: Home, behind: str) -> Store:
-    if "://" in behind or behind.startswith(UNIX):
-        return open_remote_store(home, behind)
+    if registry.get_scheme(behind):
+        return registry.open_store(behind, _build_options(home))
     path = Path(behind)
     if path.absolute() == home.store_file.absolute():
         raise ConfigError(f"{behind}: a store cannot be its own backing store")
     return SqliteStore(path)
 
 
-def open_remote_store(
-    home: Home, address: str, *, refuses_credentials: bool = False
-) -> RemoteStore:
+def open_remote_store(home: Home, address: str) -> RemoteStore:
     """Open the store of a remote service. No request is sent yet. Raises ConfigError."""
-    from harken.store.remote.refusing_store import RefusingRemoteStore
     from harken.store.remote.store import RemoteStore
 
-    kind = RefusingRemoteStore if refuses_credentials else RemoteStore
     if address.startswith(UNIX):
-        return kind(socket=Path(address.removeprefix(UNIX)).expanduser())
-    return kind(address, token=_find_token(home, address))
+        return RemoteStore(socket=Path(address.removeprefix(UNIX)).expanduser())
+    return RemoteStore(address, token=_find_token(home, address))
+
+
+def _build_options(
+    home: Home, patience_s: float = 30.0, *, refuses_credentials: bool = False
+) -> StoreOptions:
+    return StoreOptions(
+        patience_s=patience_s,
+        refuses_credentials=refuses_credentials,
+        find_token=lambda address: _find_token(home, address),
+    )
 
 
 def _find_token(home: Home, address: str) -> str:

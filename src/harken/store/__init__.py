@@ -12,14 +12,16 @@ if TYPE_CHECKING:
         RetentionPolicy,
         Store,
         StoredCommit,
+        StoreFinding,
         StoreStats,
         Tombstone,
         WriteBatch,
     )
     from harken.store.copying.commits import copy_commits
     from harken.store.memory import MemoryStore
+    from harken.store.postgresql.store import PostgresStore
+    from harken.store.registry import StoreOptions, open_store
     from harken.store.remote.store import RemoteStore
-    from harken.store.sqlite.check import StoreFinding
     from harken.store.tiered.store import TieredStore
 else:
     __getattr__ = lazy_exports(
@@ -28,29 +30,35 @@ else:
             "copy_commits": "harken.store.copying.commits",
             "GcResult": "harken.store.base",
             "MemoryStore": "harken.store.memory",
+            "PostgresStore": "harken.store.postgresql.store",
             "RemoteStore": "harken.store.remote.store",
             "RetentionPolicy": "harken.store.base",
             "Store": "harken.store.base",
-            "StoreFinding": "harken.store.sqlite.check",
+            "StoreOptions": "harken.store.registry",
+            "StoreFinding": "harken.store.base",
             "StoreStats": "harken.store.base",
             "StoredCommit": "harken.store.base",
             "TieredStore": "harken.store.tiered.store",
             "Tombstone": "harken.store.base",
             "WriteBatch": "harken.store.base",
+            "open_store": "harken.store.registry",
         },
     )
 
 __all__ = [
     "GcResult",
     "MemoryStore",
+    "PostgresStore",
     "RemoteStore",
     "RetentionPolicy",
     "Store",
     "StoreFinding",
+    "StoreOptions",
     "StoreStats",
     "StoredCommit",
     "TieredStore",
     "Tombstone",
     "WriteBatch",
     "copy_commits",
+    "open_store",
 ]

@@ -10,7 +10,7 @@ Statistics of a store are computed by one pass over all objects.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeAlias
@@ -29,6 +29,8 @@ from harken.core.commits import (
 
 Name: TypeAlias = str
 """The full name of an object, an artifact or a commit."""
+Progress: TypeAlias = Callable[[int, int], None]
+"""Is called with the number of steps that are done, and of all steps."""
 NO_LIMIT = 2**62
 """A limit that lists everything."""
 
@@ -141,6 +143,32 @@ class GcResult(msgspec.Struct, frozen=True):
     """The number of parts, messages and artifacts."""
     size_bytes: int = 0
     """An estimate of the bytes freed."""
+
+
+class StoreFinding(msgspec.Struct, frozen=True):
+    """A problem in a store. `place` is a name, or a location of the bytes."""
+
+    place: str
+    problem: str
+
+
+class UnusedSpace(msgspec.Struct, frozen=True):
+    """The unused part of the file of a store."""
+
+    size_bytes: int
+    """0 if there is too little to rewrite the file."""
+    room_bytes: int
+    """The free disk space that a rewrite needs: SQLite makes two copies of the used part, one of
+    them in its log.
+    """
+
+
+class EvictionResult(msgspec.Struct, frozen=True):
+    """The number and size of the evicted objects."""
+
+    objects: int = 0
+    size_bytes: int = 0
+    """An estimate of the bytes saved in packs."""
 
 
 class StoreStats(msgspec.Struct, frozen=True):
@@ -312,13 +340,20 @@ class Store(Protocol):
         ...
 
     def collect(
-        self, roots: Collection[Name], *, now: str, grace_s: float = 3600, dry_run: bool = False
+        self,
+        roots: Collection[Name],
+        *,
+        now: str,
+        grace_s: float = 3600,
+        dry_run: bool = False,
+        on_progress: Progress | None = None,
     ) -> GcResult:
         """Remove objects that no commit, root or retained object requires.
 
         Expired objects are removed too. Objects written in the last `grace_s` seconds stay, and so
         do objects that any process writes, or writes again, during the collection. No other read
         changes. A collection may be interrupted at any time and run again. `now` is RFC 3339.
+        A store that knows its progress reports it.
         Raises StoreError.
         """
         ...

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from harken.core.arguments import check_arguments
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import HarkenError
-from harken.store.base import NO_LIMIT, Store, StoredCommit
+from harken.store.base import NO_LIMIT, Progress, Store, StoredCommit, StoreFinding
+from harken.store.capabilities import CheckedStore
 from harken.store.message_check import iter_problems, list_objects, read_bodies
-from harken.store.sqlite.check import StoreFinding, iter_findings
-from harken.store.sqlite.graph import Progress
+from harken.store.sqlite.check import iter_findings
 from harken.store.sqlite.store import SqliteStore
 
 __all__ = ["StoreFinding", "fsck"]
@@ -23,8 +23,10 @@ __all__ = ["StoreFinding", "fsck"]
 def fsck(store: Store, on_progress: Progress | None = None) -> list[StoreFinding]:
     """Read everything and return the problems. The list is empty if the store is intact.
 
-    `on_progress` is called with the progress if the store is a file.
+    `on_progress` is called with the progress if the store knows it.
     """
+    if isinstance(store, CheckedStore):
+        return list(store.findings(on_progress))
     if isinstance(store, SqliteStore):
         return list(iter_findings(store, on_progress))
     return list(_verify_by_reading(store))

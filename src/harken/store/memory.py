@@ -15,6 +15,7 @@ from harken.store.base import (
     GcResult,
     Name,
     ObjectKind,
+    Progress,
     RetentionPolicy,
     StoredCommit,
     StoredObject,
@@ -298,7 +299,13 @@ class MemoryStore:
             return {ArtifactRef(name): policy for name, policy in self._retention.items()}
 
     def collect(
-        self, roots: Collection[Name], *, now: str, grace_s: float = 3600, dry_run: bool = False
+        self,
+        roots: Collection[Name],
+        *,
+        now: str,
+        grace_s: float = 3600,
+        dry_run: bool = False,
+        on_progress: Progress | None = None,
     ) -> GcResult:
         now_us = parse_rfc3339(now)
         with self._lock:

@@ -87,7 +87,7 @@ class BodyReader(Protocol):
 class RawFiles:
     """The raw artifacts of a store at `path`: single chunks, and files of several."""
 
-    def __init__(self, path: Path, read_bodies: BodyReader) -> None:
+    def __init__(self, path: str | Path, read_bodies: BodyReader) -> None:
         """Read objects with this function."""
         self._path, self._read_bodies = path, read_bodies
         self._verified_files = VerifiedFiles()

@@ -96,6 +96,14 @@ class CredentialCheck(_CheckedStore):
         self._check_tombstone(tombstone)
         super().purge(stand_ins, tombstone)
 
+    def check_named(self, contents: BatchContents) -> None:
+        """Raise CredentialRefused if contents with names contain a credential."""
+        self._check_contents(contents)
+        for pieces in contents.files.values():
+            is_new = [piece in contents.objects for piece in pieces]
+            first_new = is_new.index(True) if True in is_new else len(pieces)
+            self._check_seams(contents, pieces[max(first_new - 1, 0) :])
+
     def _check_contents(self, contents: BatchContents) -> None:
         """Raise CredentialRefused if a batch contains a credential."""
         objs = [obj for obj in contents.objects.values() if obj.kind not in _NAMES_ONLY]
@@ -146,11 +154,7 @@ class RefusingStore(CredentialCheck, SqliteStore):
         return str(self.path)
 
     def write_named(self, contents: BatchContents) -> None:
-        self._check_contents(contents)
-        for pieces in contents.files.values():
-            is_new = [piece in contents.objects for piece in pieces]
-            first_new = is_new.index(True) if True in is_new else len(pieces)
-            self._check_seams(contents, pieces[max(first_new - 1, 0) :])
+        self.check_named(contents)
         super().write_named(contents)
 
 

@@ -42,7 +42,7 @@ from harken.capture.files.report import ImportProgress, ImportResult, Report
 from harken.capture.files.sources import File, with_companions
 from harken.capture.files.stored_files import StoredFiles, summarize_stored
 from harken.capture.files.worker_pool import start_pool
-from harken.capture.files.write_buffer import WriteBuffer, find_existing_commits
+from harken.capture.files.write_buffer import WriteBuffer
 from harken.capture.redacted_file import FileNotRedactable, iter_file
 from harken.context.checkpoint import CommitIdentity
 from harken.core import structs
@@ -53,6 +53,7 @@ from harken.errors import CredentialRefused, FormatError, HarkenError
 from harken.index.catalogue import Catalogue
 from harken.store.base import Name, Store, Tombstone
 from harken.store.batch import name_commit
+from harken.store.capabilities import find_existing_commits
 from harken.store.chunking import put_file
 from harken.store.imported_files import FileRecord, Spawner
 from harken.store.purge import find_purged_beginning

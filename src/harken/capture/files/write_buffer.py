@@ -7,18 +7,17 @@ packs neighboring objects together then needs little more space than for one of 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 
 import msgspec
 
-from harken.core.commits import ArtifactRef, CommitId, HeadName, hash_raw
+from harken.core.commits import ArtifactRef, HeadName, hash_raw
 from harken.store.base import ObjectKind, Store, StoredObject
-from harken.store.batch import BatchCommit, BatchContents, batch_from, build_file_object
+from harken.store.batch import BatchCommit, BatchContents, build_file_object
+from harken.store.capabilities import write_contents
 from harken.store.chunking import iter_chunks
 from harken.store.imported_files import FileRecord, encode_record, name_head
-from harken.store.sqlite.store import SqliteStore
-from harken.store.tiered.store import TieredStore
 
 
 class BufferedFile:
@@ -44,13 +43,6 @@ class BufferedFile:
     def piece_at(self, start: int) -> int:
         """Return the index of the chunk that contains a byte offset."""
         return bisect_right(self._ends, start)
-
-
-def find_existing_commits(store: Store, names: Iterable[CommitId]) -> set[CommitId]:
-    """Return the commits that exist in a store."""
-    return (
-        store.existing_commits(names) if isinstance(store, SqliteStore) else {*store.commits(names)}
-    )
 
 
 class WriteBuffer(msgspec.Struct):
@@ -101,9 +93,6 @@ class WriteBuffer(msgspec.Struct):
         """Write all objects, then the heads of files. Raises StoreError."""
         if not self.contents.objects:
             return
-        if isinstance(store, SqliteStore | TieredStore):
-            store.write_named(self.contents)
-        else:
-            store.write(batch_from(self.contents))
+        write_contents(store, self.contents)
         if self.heads:
             store.set_heads(self.heads)

@@ -19,9 +19,9 @@ from harken.session.log.file import is_being_written
 from harken.session.log.reader import iter_events
 from harken.session.repair import verify
 from harken.store.base import Store
+from harken.store.capabilities import get_local_store
 from harken.store.fsck import StoreFinding, fsck
 from harken.store.imported_files import iter_unreadable_files
-from harken.store.tiered.store import TieredStore
 from harken.terminal.progress import ProgressCallback, progress
 from harken.terminal.text import print_json, print_text
 from harken.tickets.check import check_tickets
@@ -71,7 +71,7 @@ def _of_store_and_logs(home: Home, tell: ProgressCallback) -> Iterator[StoreFind
         yield from _of_logs(home, None, tell)
         return
     with open_configured_store(home) as store:
-        local = store.local if isinstance(store, TieredStore) else store
+        local = get_local_store(store)
         yield from fsck(local, tell)
         for name, problem in iter_unreadable_files(local):
             yield StoreFinding(f"source {name}", problem)

@@ -19,12 +19,9 @@ from harken.config.store import open_configured_store
 from harken.core.clock import format_rfc3339, system_clock
 from harken.errors import StoreWriteError
 from harken.session.log.reader import find_mentioned_names
-from harken.store.base import GcResult, Store
-from harken.store.sqlite.evict import EvictionResult
-from harken.store.sqlite.gc import UnusedSpace
-from harken.store.sqlite.store import SqliteStore
+from harken.store.base import EvictionResult, GcResult, Store, UnusedSpace
+from harken.store.capabilities import TierStore, measure_unused
 from harken.store.tiered.push import DifferentHead
-from harken.store.tiered.store import TieredStore
 from harken.terminal.progress import ProgressCallback, progress
 from harken.terminal.text import one_line, print_json, print_text
 from harken.views.message_text import format_count, format_size
@@ -111,9 +108,7 @@ def _collect_and_push(
         moved = None if dry_run else move(store, settings.most_mb)
         if not dry_run and result.commits:
             forget_facts(home)
-        local = store.local if isinstance(store, TieredStore) else store
-        unused = local.unused() if isinstance(local, SqliteStore) else UnusedSpace(0, 0)
-    return result, moved, unused
+        return result, moved, measure_unused(store)
 
 
 def run_with_disk_space(home: Home, work: Callable[[], T], *, keep_index: bool = False) -> T:
@@ -168,16 +163,14 @@ class TierTransfer(msgspec.Struct, frozen=True):
 def collect(
     store: Store, roots: set[str], *, grace_s: float, dry_run: bool, tell: ProgressCallback
 ) -> GcResult:
-    """Collect garbage; for a local store, report the progress."""
+    """Collect garbage, and report the progress if the store knows it."""
     now = format_rfc3339(system_clock())
-    if isinstance(store, SqliteStore | TieredStore):
-        return store.collect(roots, now=now, grace_s=grace_s, dry_run=dry_run, on_progress=tell)
-    return store.collect(roots, now=now, grace_s=grace_s, dry_run=dry_run)
+    return store.collect(roots, now=now, grace_s=grace_s, dry_run=dry_run, on_progress=tell)
 
 
 def move(store: Store, most_mb: float | None) -> TierTransfer | None:
     """Push new objects to the backing store, and evict local ones. Return None without tiers."""
-    if not isinstance(store, TieredStore):
+    if not isinstance(store, TierStore):
         return None
     transfer = store.push()
     evicted = EvictionResult() if most_mb is None else store.evict(int(most_mb * 1024 * 1024))

@@ -1,4 +1,4 @@
-"""`harken serve`: the store of the home, for other programs of this machine."""
+"""`harken serve`: the store of the home or another one, for other programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harken.cli.options.home import home_option, json_option
 from harken.cli.options.time import idle_timeout_option
 from harken.config.home import Home
 from harken.config.settings import load_settings
-from harken.config.store import open_store_file
+from harken.config.store import open_served_store
 from harken.errors import ConfigError
 from harken.terminal.text import print_json, print_text
 
@@ -41,6 +41,11 @@ _NEEDED = {"fastapi", "starlette", "uvicorn", "httpx", "anyio"}
     type=click.Path(path_type=Path),
     help="Listen on a Unix socket instead. Only you can connect, without a token.",
 )
+@click.option(
+    "--store",
+    metavar="URL",
+    help="Serve the store at this URL instead: postgresql://..., sqlite:PATH.",
+)
 @click.option("--read-only", is_flag=True, help="Reject requests that change the store.")
 @click.option(
     "--max-mb",
@@ -58,9 +63,10 @@ _NEEDED = {"fastapi", "starlette", "uvicorn", "httpx", "anyio"}
 @json_option
 @home_option
 def command(as_json: bool, home: Home, **options: Any) -> None:
-    """Serve the store of the home over HTTP, until Ctrl-C.
+    """Serve the store of the home, or another one, over HTTP, until Ctrl-C.
 
-    Clients need a token, which is in a file that only you can read.
+    Clients need a token, which is in a file that only you can read. Several services may serve one
+    store in PostgreSQL.
     """
     try:
         from harken.service.access import AccessCheck
@@ -78,7 +84,7 @@ def command(as_json: bool, home: Home, **options: Any) -> None:
     home.create_folders()
     settings = load_settings(home)
     with listening(home, wish) as place:
-        store = open_store_file(home, settings)
+        store = open_served_store(home, settings, wish.store)
         try:
             gate = AccessCheck(place.token, any_host=wish.open_to_network)
             limits = ServiceLimits(body_bytes=wish.max_mb * 1024 * 1024)
@@ -104,6 +110,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     port: int
     path: Path | None
+    store: str | None
     read_only: bool
     max_mb: int
     idle_timeout_s: float | None

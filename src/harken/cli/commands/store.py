@@ -16,6 +16,7 @@ from harken.config.settings import load_settings
 from harken.config.store import open_configured_store
 from harken.core.commits import SHORT_NAME_DIGITS
 from harken.store.base import NO_LIMIT, Name, ObjectKind, Store, StoreStats
+from harken.store.registry import describe_url
 from harken.store.sqlite.database import VERSION
 from harken.terminal.progress import ProgressCallback, progress
 from harken.terminal.text import one_line, print_json, print_text
@@ -81,7 +82,8 @@ def command(home: Home, as_json: bool) -> None:
     """Show the number and size of the objects in the store. All objects are read."""
     with open_configured_store(home) as store, progress("Counting") as tell:
         info = collect_info(store, tell)
-    where = load_settings(home).store or str(home.store_file)
+    address = load_settings(home).store
+    where = str(home.store_file) if address is None else describe_url(address)
     if as_json:
         print_json({"store": where, **info.row()})
         return

@@ -33,6 +33,7 @@ from harken.store.base import (
     GcResult,
     Name,
     ObjectKind,
+    Progress,
     RetentionPolicy,
     StoredCommit,
     StoredObject,
@@ -237,7 +238,13 @@ class RemoteStore:
         return {ArtifactRef(name): policy for name, policy in policies.items() if policy}
 
     def collect(
-        self, roots: Collection[Name], *, now: str, grace_s: float = 3600, dry_run: bool = False
+        self,
+        roots: Collection[Name],
+        *,
+        now: str,
+        grace_s: float = 3600,
+        dry_run: bool = False,
+        on_progress: Progress | None = None,
     ) -> GcResult:
         request = wire.Collection(now, [*roots], grace_s, dry_run)
         response = self._connection.request(

@@ -16,14 +16,13 @@ from harken.core import canonical
 from harken.core.clock import parse_rfc3339
 from harken.core.commits import ArtifactRef, CommitId, decode_commit, decode_delta, decode_sequence
 from harken.errors import HarkenError, StoreError
-from harken.store.base import ObjectKind
+from harken.store.base import ObjectKind, Progress, StoreFinding
 from harken.store.batch import parse_file, parse_needs
 from harken.store.branches import HEAD_PREFIXES, SOURCE_PREFIX
 from harken.store.message_check import decode_message, iter_problems, read_bodies
 from harken.store.raw_files import VerifiedFiles
 from harken.store.sqlite import pack_table
 from harken.store.sqlite.commit_table import encode_text, find_row, unseal_notes
-from harken.store.sqlite.graph import Progress
 from harken.store.sqlite.name_index import key_prefix
 from harken.store.sqlite.pack import Body, decode_objects, decode_pack
 from harken.store.sqlite.pack_cache import read_messages
@@ -56,13 +55,6 @@ _TYPES = {
     "derived": {"key": "blob", "artifact": "blob"},
     "branch": {"name": "blob", "head": "blob"},
 }
-
-
-class StoreFinding(msgspec.Struct, frozen=True):
-    """A problem in a store. `place` is a name, or a location in the file."""
-
-    place: str
-    problem: str
 
 
 class _Row(msgspec.Struct, frozen=True):

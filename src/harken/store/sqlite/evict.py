@@ -17,9 +17,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-import msgspec
-
-from harken.store.base import Name, ObjectKind
+from harken.store.base import EvictionResult, Name, ObjectKind
 from harken.store.sqlite import pack_table, side_tables
 from harken.store.sqlite.database import SqliteConnection
 from harken.store.sqlite.graph import Graph, Node, build_graph, remove_objects
@@ -29,14 +27,6 @@ from harken.store.sqlite.side_tables import read_artifact_heads, read_retention,
 _BATCH_SIZE = 256
 Verify: TypeAlias = Callable[[Sequence[Name]], Iterable[Name]]
 """Returns those of these parts and raw artifacts that the backing store has, verified."""
-
-
-class EvictionResult(msgspec.Struct, frozen=True):
-    """The number and size of the evicted objects."""
-
-    objects: int = 0
-    size_bytes: int = 0
-    """An estimate of the bytes saved in packs."""
 
 
 class EvictableStore(Protocol):

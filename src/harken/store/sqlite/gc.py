@@ -26,14 +26,13 @@ import msgspec
 from harken.core.clock import Clock
 from harken.core.commits import CommitId
 from harken.errors import StoreLocked, StoreWriteError
-from harken.store.base import GcResult, Name, ObjectKind, RetentionPolicy
+from harken.store.base import GcResult, Name, ObjectKind, Progress, RetentionPolicy, UnusedSpace
 from harken.store.retention import active_names, has_expired
 from harken.store.sqlite import pack_table, side_tables
 from harken.store.sqlite.database import SqliteConnection, SqliteDatabase, convert_errors
 from harken.store.sqlite.graph import (
     Graph,
     Node,
-    Progress,
     build_graph,
     load_pack,
     remove_objects,
@@ -86,17 +85,6 @@ def merge_packs(store: str, connection: sqlite3.Connection, first: int, last: in
             break
         run.append(pack_table.NumberedPack(row.first, load_pack(store, row)))
     pack_table.merge_packs(connection, run)
-
-
-class UnusedSpace(msgspec.Struct, frozen=True):
-    """The unused part of a file."""
-
-    size_bytes: int
-    """0 if there is too little to rewrite the file."""
-    room_bytes: int
-    """The free disk space that a rewrite needs: SQLite makes two copies of the used part, one of
-    them in its log.
-    """
 
 
 def measure_unused(connection: sqlite3.Connection) -> UnusedSpace:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import sqlite3
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
 import msgspec
 
 from harken.errors import ObjectCorrupted
-from harken.store.base import Name, ObjectKind, StoredObject
+from harken.store.base import Name, ObjectKind, Progress, StoredObject
 from harken.store.batch import PREFIX_BY_KIND, parse_needs
 from harken.store.sqlite import pack_table, side_tables
 from harken.store.sqlite.name_index import delete_keys, find_numbers, key_prefix
@@ -26,8 +26,6 @@ from harken.store.sqlite.pack import Body, PackCorrupted, decode_objects
 
 Node: TypeAlias = int
 """The number of a name in a graph."""
-Progress: TypeAlias = Callable[[int, int], None]
-"""Called now and then with the number of completed steps and the total."""
 
 
 class Graph(msgspec.Struct):

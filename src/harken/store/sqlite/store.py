@@ -31,11 +31,13 @@ from harken.store.base import (
     GcResult,
     Name,
     ObjectKind,
+    Progress,
     RetentionPolicy,
     StoredCommit,
     StoredObject,
     StoreStats,
     Tombstone,
+    UnusedSpace,
     WriteBatch,
     compute_stats,
 )
@@ -47,8 +49,7 @@ from harken.store.retention import check_policy
 from harken.store.sqlite import commit_table, pack_table, side_tables
 from harken.store.sqlite.commit_table import CommitRow
 from harken.store.sqlite.database import SqliteConnection, SqliteDatabase, read_version
-from harken.store.sqlite.gc import Sweep, UnusedSpace, measure_unused, rewrite_file
-from harken.store.sqlite.graph import Progress
+from harken.store.sqlite.gc import Sweep, measure_unused, rewrite_file
 from harken.store.sqlite.name_index import find_numbers, iter_batches, sort_by_pack
 from harken.store.sqlite.pack import Body, PackCorrupted, decode_bodies, decode_objects
 from harken.store.sqlite.pack_cache import PackCache

@@ -22,6 +22,7 @@ from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, 
 from harken.errors import BranchConflict, NameNotFound, ObjectCorrupted, ObjectNotFound, StoreError
 from harken.store.base import (
     BranchMove,
+    EvictionResult,
     GcResult,
     Name,
     ObjectKind,
@@ -42,7 +43,7 @@ from harken.store.branches import (
     check_moves,
 )
 from harken.store.copying.commits import Progress, copy_artifacts, copy_commits
-from harken.store.sqlite.evict import EvictionResult, evict, find_evicted_needs
+from harken.store.sqlite.evict import evict, find_evicted_needs
 from harken.store.sqlite.store import SqliteStore
 from harken.store.tiered.push import PushResult, is_descendant, push
 from harken.store.tiered.read_through import ReadThrough

@@ -141,7 +141,7 @@ _WISHED: list[Callable[[Any], Any]] = [
     click.option(
         "--store",
         metavar="ADDRESS",
-        help="The service that stores commits: http://... or unix:PATH.",
+        help="The store of commits: http://..., unix:PATH or postgresql://...",
     ),
     click.option(
         "--system-prompt", "system", metavar="TEXT", help="The system prompt of a new session."

@@ -1,0 +1,1 @@
+"""The packs of a store in PostgreSQL: encoding, storage, reading and rewriting."""
