@@ -8,6 +8,7 @@ Source: docs/formats/service.md, "Logs".
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 from typing import Annotated, TypeAlias, cast
@@ -16,7 +17,7 @@ from fastapi import APIRouter, Depends, Query, Request
 
 from harken.errors import CredentialInLog
 from harken.service.body import Json, RawBody
-from harken.service.dependencies import WRITE_DEPENDENCIES
+from harken.service.dependencies import WRITE_DEPENDENCIES, Sender
 from harken.service.openapi import operation
 from harken.session.log import receive as received
 from harken.session.log.credential_check import check_credentials
@@ -31,13 +32,25 @@ _LOCK_COUNT = 64
 class Logs:
     """The received logs in a folder. With None, all requests are rejected."""
 
-    def __init__(self, folder: Path | None, *, refuses_credentials: bool = False) -> None:
+    def __init__(
+        self, folder: Path | None, *, refuses_credentials: bool = False, prefix: str = ""
+    ) -> None:
         self._folder, self._refuses_credentials = folder, refuses_credentials
+        self._prefix = prefix
         self._locks = [Lock() for _ in range(_LOCK_COUNT)]
         """A cancelled request may still be running when it is repeated.
 
         The repeated request waits for it, but not for other programs that write the log.
         """
+
+    def of_user(self, user: str) -> Logs:
+        """Return the logs of a user: names of other users' logs are other files.
+
+        The separator is in no name of a user, so no name of a log reaches those of another user.
+        """
+        logs = Logs(self._folder, refuses_credentials=self._refuses_credentials, prefix=f"{user}~")
+        logs._locks = self._locks
+        return logs
 
     def end(self, name: str) -> LogEnd:
         """Return the length of a log. Raises RequestRefused, InvalidLog."""
@@ -64,18 +77,26 @@ class Logs:
             raise RequestRefused("not_found", "this service stores no logs")
         if not _NAME_PATTERN.fullmatch(name):
             raise ValueError("the name of a log has letters, digits, '.', '_' and '-' only")
-        return self._folder / f"{name}.jsonl"
+        return self._folder / f"{self._prefix}{name}.jsonl"
 
 
 routes = APIRouter(prefix="/v1/logs", tags=["logs"])
 Offset: TypeAlias = Annotated[int, Query(alias="from", ge=0, le=2**53)]
 
 
-async def logs_of(request: Request) -> Logs:
-    """Return the logs of the service."""
-    return cast(Logs, request.app.state.logs)
+async def logs_of(request: Request, caller: Sender) -> Logs:
+    """Return the logs of the service, or those of the user who sent the request."""
+    logs = cast(Logs, request.app.state.logs)
+    return logs if caller.is_owner else logs.of_user(caller.user)
 
 
+async def charge_of(request: Request, caller: Sender) -> Callable[[int], None]:
+    """Return a function that counts bytes for the quota of the sender."""
+    team = request.app.state.team
+    return (lambda _: None) if team is None else lambda size: team.charge(caller, size)
+
+
+Charge = Annotated[Callable[[int], None], Depends(charge_of)]
 ReceivedLogs = Annotated[Logs, Depends(logs_of)]
 
 
@@ -90,12 +111,13 @@ def end(logs: ReceivedLogs, name: str) -> Json:
     **operation(wire.LogEndBody, names=True, takes_bytes=True),
     dependencies=WRITE_DEPENDENCIES,
 )
-def append(logs: ReceivedLogs, name: str, at: Offset, lines: RawBody) -> Json:
+def append(logs: ReceivedLogs, charge: Charge, name: str, at: Offset, lines: RawBody) -> Json:
     """Append complete lines after the first `from` bytes.
 
     They are durable when the response arrives. Existing equal lines are skipped. Different lines
     at their position are refused.
     """
+    charge(len(lines))
     return _build_response(logs.receive(name, at, lines))
 
 

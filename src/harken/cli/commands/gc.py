@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from harken.cli.commands.purge.home_files import forget_facts, index_files
+from harken.cli.home_team import open_holds
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.time import Duration
 from harken.config.home import Home, command_prefix
@@ -107,7 +108,9 @@ def _collect_and_push(
     """Collect garbage, push to the backing store, and return the removed and the unused objects."""
     settings = load_settings(home)
     with open_configured_store(home) as store, progress("Collecting") as tell:
-        result = collect(store, find_roots(home), grace_s=grace_s, dry_run=dry_run, tell=tell)
+        with open_holds(home, store) as holds:
+            roots = find_roots(home) | {*(holds.list_commits() if holds else ())}
+        result = collect(store, roots, grace_s=grace_s, dry_run=dry_run, tell=tell)
         moved = None if dry_run else move(store, settings.most_mb)
         if not dry_run and result.commits:
             forget_facts(home)
