@@ -16,6 +16,7 @@ from typing import Protocol
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from harken.core import canonical
+from harken.errors import StoreError
 from harken.service.dependencies import ServiceLimits
 from harken.service.streaming import StreamInterrupted
 from harken.service.team.access import TeamGate
@@ -113,13 +114,20 @@ class _ResponseSender:
     ) -> None:
         self._send, self._scope, self._trace, self._audit = send, scope, trace, audit
         self.is_begun = False
+        self._is_replaced = False
+        """Whether another response was sent, because the request could not be recorded."""
 
     async def send(self, message: Message) -> None:
         audit, self._audit = self._audit, None
         if audit is not None and self._trace.needs_right:
-            await audit.record(self._scope, self._trace, message["status"])
+            try:
+                await audit.record(self._scope, self._trace, message["status"])
+            except StoreError as error:
+                await self.say(encode_error(error))
+                self._is_replaced = True
         self.is_begun = True
-        await self._send(message)
+        if not self._is_replaced:
+            await self._send(message)
 
     async def say(self, problem: Problem) -> None:
         self._trace.code = problem.code

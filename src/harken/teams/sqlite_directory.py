@@ -31,6 +31,13 @@ CREATE TABLE usage (
 ) STRICT, WITHOUT ROWID;
 """
 _WAIT_S = 30.0
+_PRAGMAS = (
+    "journal_mode=WAL",
+    "trusted_schema=OFF",
+    "synchronous=FULL",
+    "fullfsync=ON",
+    "foreign_keys=ON",
+)
 T = TypeVar("T")
 
 
@@ -44,14 +51,15 @@ class SqliteDirectory:
         self.path = Path(path)
         self._lock = threading.Lock()
         self._connection = _open(self.path)
-        with self._reading() as connection:
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            (application,) = connection.execute("PRAGMA application_id").fetchone()
-        if version == application == 0:
+        try:
+            with self._reading() as connection:
+                _check_version(self.path, connection)
+                for pragma in _PRAGMAS:
+                    connection.execute(f"PRAGMA {pragma}")
             self._create()
-        elif (application, version) != (_APPLICATION, _VERSION):
+        except BaseException:
             self.close()
-            raise StoreError(path, "not the users of a team in a version that is known here")
+            raise
 
     def users(self) -> list[TeamUser]:
         query = "SELECT record FROM user WHERE removed_at IS NULL ORDER BY name"
@@ -167,7 +175,7 @@ class SqliteDirectory:
     def _create(self) -> None:
         with self._writing() as connection:
             if connection.execute("PRAGMA user_version").fetchone() != (0,):
-                return  # Another process was faster.
+                return
             for statement in _SCHEMA_SQL.split(";\n")[:-1]:
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id={_APPLICATION}")
@@ -202,18 +210,18 @@ def _open(path: Path) -> sqlite3.Connection:
         raise StoreError(path, f"cannot be opened: {error.strerror or error}") from None
     if status.st_uid != os.geteuid() or status.st_mode & 0o077:
         raise ConfigError(f"{path}: other users can read the users and rights: chmod 600")
-    connection = sqlite3.connect(
-        path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False
+    return sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
+
+
+def _check_version(path: Path, connection: sqlite3.Connection) -> None:
+    """Raise StoreError for the file of another program or version, before it is changed."""
+    header = tuple(
+        connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("application_id", "user_version")
     )
-    for pragma in (
-        "journal_mode=WAL",
-        "trusted_schema=OFF",
-        "synchronous=FULL",
-        "fullfsync=ON",
-        "foreign_keys=ON",
-    ):
-        connection.execute(f"PRAGMA {pragma}")
-    return connection
+    tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    if header != (_APPLICATION, _VERSION) and (header != (0, 0) or tables):
+        raise StoreError(path, "not the users of a team, or of another version of Harken")
 
 
 def _revoke(connection: sqlite3.Connection, token: TokenRecord, when: str) -> TokenRecord:
