@@ -24,6 +24,7 @@ from harken.session.log.credential_check import check_credentials
 from harken.session.log.receive import LogEnd
 from harken.store.remote import wire
 from harken.store.remote.errors import RequestRefused
+from harken.teams.caller import USER_SEPARATOR
 
 _NAME_PATTERN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 _LOCK_COUNT = 64
@@ -48,7 +49,11 @@ class Logs:
 
         The separator is in no name of a user, so no name of a log reaches those of another user.
         """
-        logs = Logs(self._folder, refuses_credentials=self._refuses_credentials, prefix=f"{user}~")
+        logs = Logs(
+            self._folder,
+            refuses_credentials=self._refuses_credentials,
+            prefix=user + USER_SEPARATOR,
+        )
         logs._locks = self._locks
         return logs
 

@@ -171,6 +171,20 @@ class AccessIndex:
         query = "SELECT name, 0 FROM upload WHERE user = ?2 AND time_us >= ?3 AND name"
         return {name for name, _ in self._select_named(query, names, None, user, since_us)}
 
+    def uploaded_with_prefix(
+        self, beginning: str, limit: int, user: str, since_us: int
+    ) -> list[Name]:
+        """Return artifacts with a prefix that a user sent since a time, sorted."""
+        start = max(beginning, "art-")
+        if not _PREFIX_PATTERN.fullmatch(beginning) or not start.startswith(beginning):
+            return []
+        query = (
+            "SELECT name, 0 FROM upload WHERE name >= ?2 AND name < ?3 AND user = ?4 "
+            "AND time_us >= ?5 ORDER BY name LIMIT ?6"
+        )
+        rows = self._select(query, None, start, start + _AFTER, user, since_us, limit)
+        return [name for name, _ in rows]
+
     def _select_named(
         self, query: str, names: Iterable[Name], covers: Covers | None = None, *values: object
     ) -> list[tuple[str, int]]:

@@ -16,6 +16,8 @@ from harken.teams.scopes import (
 )
 
 OWNER = "owner"
+USER_SEPARATOR = "~"
+"""Follows the name of a user in the file names of received logs. It is in no other name."""
 
 
 class Caller(msgspec.Struct, frozen=True):

@@ -8,14 +8,23 @@ refused, and what is not defined here does not exist.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from harken.core import structs
 from harken.core.clock import Clock, system_clock
-from harken.core.commits import ArtifactRef, Commit, CommitId, CommitNotes, HeadName
-from harken.errors import BranchConflict, NameNotFound, ObjectNotFound
-from harken.store.base import GcResult, Name, RetentionPolicy, Tombstone, WriteBatch
-from harken.store.batch import BATCH, BatchContents, validate_batch
+from harken.core.commits import (
+    ArtifactRef,
+    Commit,
+    CommitId,
+    CommitNotes,
+    HeadName,
+    check_notes,
+    decode_commit,
+)
+from harken.errors import BranchConflict, NameNotFound, NotesConflict, ObjectNotFound
+from harken.store.base import GcResult, Name, ObjectKind, RetentionPolicy, Tombstone, WriteBatch
+from harken.store.batch import BATCH, MESSAGE_START, BatchContents, compute_name, validate_batch
 from harken.store.remote.errors import RequestRefused
 from harken.teams.access_index import UPLOAD_US, AccessIndex, FollowedStore, facts_of
 from harken.teams.caller import Caller
@@ -28,7 +37,9 @@ from harken.teams.scopes import (
     list_projects,
 )
 
-_MAX_NAMED = 20
+_NAMED_KINDS = [kind for kind in ObjectKind if kind is not ObjectKind.FILE]
+_PREFIXES = ("", "art-", "ctx-")
+_DIGEST_PATTERN = re.compile(rb"[0-9a-f]{64}")
 Charge = Callable[[int, int], None]
 """Counts bytes and commits for the quota. Raises RequestRefused if it is exceeded."""
 
@@ -82,6 +93,7 @@ class GuardedStore(GuardedReads):
     def update_notes(
         self, name: CommitId, notes: CommitNotes, *, was: CommitNotes | None = None
     ) -> None:
+        check_notes(notes)
         self._require_commit(name)
         stored = self._store.commits([name]).get(name)
         if stored is None:
@@ -92,8 +104,10 @@ class GuardedStore(GuardedReads):
         if list_projects(old.labels) != list_projects(new.labels):
             self._check_new_project(new)
         self._charge(len(notes.summary.encode("utf-8", "surrogatepass")), 0)
+        if was not in (None, stored.notes):
+            raise NotesConflict(PLACE, name)
         # The rights were judged by these notes: others may have changed them since.
-        self._store.update_notes(name, notes, was=was or stored.notes)
+        self._store.update_notes(name, notes, was=stored.notes)
         self.touched.append(name)
 
     def move_branch(self, name: str, to: CommitId | None, *, expected: CommitId | None) -> None:
@@ -124,6 +138,7 @@ class GuardedStore(GuardedReads):
 
     def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
         self._check_owners("purge", stand_ins, "purge")
+        self._check_stand_ins(stand_ins)
         self._charge(sum(map(len, stand_ins.values())), 0)
         signed = structs.replace(tombstone, by=self._caller.user)
         self._store.purge(stand_ins, signed)
@@ -212,6 +227,8 @@ class GuardedStore(GuardedReads):
         head = self._store.find_branch(name)
         if head is not None and not self._readable([head]):
             raise BranchConflict(PLACE, name, expected=expected, actual=None)
+        if head != expected:  # The rights are judged by this head, not by another.
+            raise BranchConflict(PLACE, name, expected=expected, actual=head)
         for commit in (head, to):
             if commit is None:
                 continue
@@ -238,6 +255,32 @@ class GuardedStore(GuardedReads):
                 raise _refuse(f"{action} {name[:16]}: it belongs to no commit")
             for facts in owners[name]:
                 self._require(right, facts, f"{action} {name[:16]}, or all commits that contain it")
+
+    def _check_stand_ins(self, stand_ins: Mapping[Name, bytes]) -> None:
+        """Raise unless stand-ins need readable objects only, and commits keep their principal.
+
+        Otherwise a stand-in would make hidden content readable, or forge a commit.
+        """
+        stored = self._store.commits([CommitId(name) for name in stand_ins])
+        new_names = {
+            compute_name(kind, body) for kind in _NAMED_KINDS for body in stand_ins.values()
+        }
+        for name, body in stand_ins.items():
+            commit = stored.get(CommitId(name))
+            if commit and decode_commit(body).principal not in ("", commit.commit.principal):
+                raise _refuse(f"the replacement of {name[:16]} must keep its principal")
+            needs = set(_DIGEST_PATTERN.findall(body)) if self._has_needs(name, body) else set()
+            possible = {f"{kind}{digest.decode()}" for digest in needs for kind in _PREFIXES}
+            readable = {need[-64:] for need in (*self._readable(possible), *new_names)}
+            for digest in needs:
+                if digest.decode() not in readable:
+                    raise ObjectNotFound(PLACE, digest.decode(), needed_by=name)
+
+    def _has_needs(self, name: Name, body: bytes) -> bool:
+        """Whether the names in a stand-in are those of objects: not in text and in raw bytes."""
+        if name.startswith("art-"):
+            return not self._store.raws([ArtifactRef(name)])
+        return name.startswith("ctx-") or body.startswith(MESSAGE_START)
 
     def _note_uploads(self, contents: BatchContents) -> None:
         names = [name for name in contents.objects if not name.startswith("ctx-")]

@@ -14,6 +14,7 @@ from harken.core.clock import Clock, parse_rfc3339
 from harken.core.commits import ArtifactRef, CommitId, DeltaEntry, Hash, HeadName
 from harken.errors import NameNotFound, ObjectNotFound
 from harken.store.base import (
+    NO_LIMIT,
     Name,
     RetentionPolicy,
     StoredCommit,
@@ -39,8 +40,14 @@ class GuardedReads:
     def __init__(
         self, store: FollowedStore, index: AccessIndex, caller: Caller, clock: Clock
     ) -> None:
-        self._store, self._index, self._caller, self._clock = store, index, caller, clock
-        index.follow(store)
+        self._store, self._caller, self._clock = store, caller, clock
+        self.__index = index
+
+    @property
+    def _index(self) -> AccessIndex:
+        """The index, with all changes of the store until now."""
+        self.__index.follow(self._store)
+        return self.__index
 
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
         return self._store.objects(self._readable(names))
@@ -82,14 +89,22 @@ class GuardedReads:
         return self._readable(self._store.children(name))
 
     def latest_commit(self, principal: str, at: str) -> CommitId | None:
+        if self._reads_all:
+            return self._store.latest_commit(principal, at)
         return self._index.latest(principal, parse_rfc3339(at), self._covers_reading)
 
     def newest_commits(self, limit: int = 20) -> list[CommitId]:
-        return self._index.newest(max(limit, 0), self._covers_reading)
+        if self._reads_all:
+            return self._store.newest_commits(limit)
+        return self._index.newest(_clamp(limit), self._covers_reading)
 
     def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
-        names = self._index.with_prefix(beginning, max(limit, 0), self._covers_reading)
-        return [ArtifactRef(name) for name in names]
+        if self._reads_all:
+            return self._store.names_with_prefix(beginning, limit)
+        index, user, limit = self._index, self._caller.user, _clamp(limit)
+        names = index.with_prefix(beginning, limit, self._covers_reading)
+        names += index.uploaded_with_prefix(beginning, limit, user, self._clock() - UPLOAD_US)
+        return [ArtifactRef(name) for name in sorted({*names})[:limit]]
 
     def branches(self, prefix: str = "") -> dict[str, CommitId]:
         heads = self._store.branches(prefix)
@@ -102,7 +117,7 @@ class GuardedReads:
 
     def heads(self, prefix: str = "") -> dict[HeadName, ArtifactRef]:
         """Return the heads of tickets and imported files, which belong to no project."""
-        return self._store.heads(prefix) if self._caller.rights.is_unlimited("read") else {}
+        return self._store.heads(prefix) if self._reads_all else {}
 
     def commits_by_label(self, label: str | None = None) -> dict[str, list[CommitId]]:
         by_label = self._store.commits_by_label(label)
@@ -134,8 +149,7 @@ class GuardedReads:
         Removed commits are shown to those only who may read everything.
         """
         page = self._store.changes(after, limit)
-        self._index.follow(self._store)
-        if self._caller.rights.is_unlimited("read"):
+        if self._reads_all:
             return page
         names = {name for c in page.changes for name in (c.name, c.to, c.was) if name}
         readable = set(self._readable(names))
@@ -154,16 +168,24 @@ class GuardedReads:
     def close(self) -> None:
         """Do nothing: the store belongs to the service."""
 
+    @property
+    def _reads_all(self) -> bool:
+        """Whether the user may read everything, also content that belongs to no commit."""
+        return self._caller.rights.is_unlimited("read")
+
     def _covers_reading(self, facts: CommitFacts) -> bool:
         return self._caller.rights.covers("read", facts)
 
     def _readable(self, names: Iterable[N]) -> list[N]:
         """Return those of the names that the user may read, in their order."""
         distinct_names = [*dict.fromkeys(names)]
-        readable = self._index.select_reached(distinct_names, self._covers_reading)
+        if self._reads_all:
+            return distinct_names
+        index = self._index
+        readable = index.select_reached(distinct_names, self._covers_reading)
         missing = [name for name in distinct_names if name not in readable]
         since_us = self._clock() - UPLOAD_US
-        readable |= self._index.select_uploaded(missing, self._caller.user, since_us)
+        readable |= index.select_uploaded(missing, self._caller.user, since_us)
         return [name for name in distinct_names if name in readable]
 
     def _require_object(self, name: ArtifactRef) -> None:
@@ -177,3 +199,7 @@ class GuardedReads:
     def __getattr__(self, name: str) -> Any:
         """Raise AttributeError: other attributes are not passed to the store."""
         raise AttributeError(f"{type(self).__name__} has no {name}")
+
+
+def _clamp(limit: int) -> int:
+    return max(0, min(limit, NO_LIMIT))

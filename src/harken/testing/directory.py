@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from threading import Barrier, Thread
 from typing import Any
 
@@ -170,7 +171,7 @@ class DirectorySuite:
                 for _ in range(_WRITES)
             )
 
-        run_all([(lambda d=directories[n % 2]: write(d)) for n in range(_WRITERS)])
+        run_all([partial(write, directories[n % 2]) for n in range(_WRITERS)])
         assert len(accepted) == _WRITERS * _WRITES
         assert accepted.count(True) == _WRITERS
         assert first.usage("ann", 0) == QuotaUsage(_WRITERS, _WRITERS)

@@ -20,6 +20,7 @@ from harken.core.commits import (
     DeltaEntry,
     Hash,
     HeadName,
+    commit_bytes,
     encode_delta,
     encode_sequence,
     hash_raw,
@@ -56,6 +57,10 @@ class World:
         store.write(WriteBatch(raw=pieces, files={self.file: [*pieces]}))
         commit = Commit(artifact=self.file, format="x", principal="ann", created_at=WHEN)
         store.write(WriteBatch(commits=[(commit, notes("project:cafe"))]))
+        other = batch_of("another secret", principal="ann", notes=notes("project:cafe"), second=2)
+        store.write(other)
+        self.message = next(n for n, body in other.objects.items() if b'"parts"' in body)
+        self.part = next(n for n, body in other.objects.items() if b"another secret" in body)
         self.sequence, _ = encode_sequence([self.delta])
         store.write(WriteBatch(sequences={self.sequence: [self.delta]}))
         snapshot = structs.replace(commit, artifact=self.sequence, parent=self.secret)
@@ -364,6 +369,29 @@ def test_a_purge_reaches_what_is_in_the_users_scope_alone(world: World, ben: Rem
     (part,) = (n for n, body in mine.objects.items() if b"said in one" in body)
     ben.purge({part: stand_in}, stone)
     assert world.service.store.tombstones()[part].by == "ben"
+
+
+def test_a_stand_in_adopts_nothing_hidden(world: World, ben: RemoteStore) -> None:
+    """A purge of own content with a replacement that names the content of another project."""
+    (secret,) = world.service.store.deltas([world.delta])[world.delta]
+    stone = Tombstone(WHEN, "ben", "")
+    batch = batch_of("mine", principal="ben", notes=notes("project:park"), second=11)
+    ben.write(batch)
+    ((delta, entries),) = batch.deltas.items()
+    message = next(name for name, body in batch.objects.items() if b"parts" in body)
+    stored = world.service.store.commits([commit_in(batch)])[commit_in(batch)].commit
+    for name, body in (
+        (delta, encode_delta([structs.replace(secret, message=Hash(world.message))])[1]),
+        (message, b'{"parts":["%s"],"role":"user"}' % world.part.encode()),
+        (commit_in(batch), commit_bytes(structs.replace(stored, artifact=world.file))),
+    ):
+        assert isinstance(refusal(ben.purge, {name: body}, stone), ObjectNotFound), name
+    forged = commit_bytes(structs.replace(stored, principal="ann"))
+    assert "keep its principal" in str(refusal(ben.purge, {commit_in(batch): forged}, stone))
+    part = next(name for name, body in batch.objects.items() if b"mine" in body)
+    text = b'{"text":"instead of %s","type":"text"}' % (b"a" * 64)
+    ben.purge({part: text, delta: encode_delta([*entries, *entries])[1]}, stone)
+    assert ben.objects([Hash(part)])[Hash(part)] == text
 
 
 def test_a_collection_needs_an_administrator(ben: RemoteStore) -> None:

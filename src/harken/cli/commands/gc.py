@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import click
@@ -187,9 +188,10 @@ def move(store: Store, most_mb: float | None) -> TierTransfer | None:
     return TierTransfer(transfer.commits, evicted.objects, evicted.size_bytes, transfer.different)
 
 
-def find_roots(home: Home) -> set[str]:
-    """Return the names that the logs of a home mention. Raises LogError."""
-    return {name for path in home.list_logs() for name in find_mentioned_names(path)}
+def find_roots(home: Home, accepts: Callable[[Path], bool] = lambda _: True) -> set[str]:
+    """Return the names that the logs of a home mention, or some of them. Raises LogError."""
+    logs = filter(accepts, home.list_logs())
+    return {name for path in logs for name in find_mentioned_names(path)}
 
 
 def format_summary(result: GcResult, *, dry_run: bool) -> str:

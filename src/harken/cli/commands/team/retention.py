@@ -22,6 +22,7 @@ from harken.core.commits import CommitId
 from harken.errors import ConfigError
 from harken.store.base import GcResult
 from harken.store.changes import ChangeStore
+from harken.teams.caller import USER_SEPARATOR
 from harken.teams.directory import RetentionRule
 from harken.teams.retention import ExpiryPlan, plan_expiry, remove_expired
 from harken.teams.scopes import CommitScope, check_project
@@ -111,7 +112,8 @@ def apply_command(home: Home, *, dry_run: bool, grace: float, as_json: bool) -> 
             raise ConfigError("rules are applied where the store is: run this in its home")
         with open_holds(home, store) as holds:
             held_names = {*(holds.list_commits() if holds else ())}
-        mentioned = find_roots(home)
+        # A user must not keep commits by naming them in a log.
+        mentioned = find_roots(home, lambda log: USER_SEPARATOR not in log.name)
         plan = plan_expiry(
             store, directory.rules(), held_names=held_names, mentioned=mentioned, now_us=now_us
         )
