@@ -9,8 +9,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from harken.service.team.access import READ_ROUTES, RIGHT_BY_ROUTE
+from harken.core.commits import CommitId
+from harken.service.access import AccessCheck
+from harken.service.team.access import OWNER_CALLER, READ_ROUTES, RIGHT_BY_ROUTE, TeamGate
+from harken.store.remote.errors import RequestRefused
 from harken.teams.scopes import RIGHTS
+from tests.service_kit import TOKEN
+from tests.session_kit import write_log_lines
 from tests.team_kit import TeamService, team_service
 
 ALL = tuple(f"{right} *" for right in RIGHTS)
@@ -131,3 +136,81 @@ def test_pages_of_browsers_are_refused_with_a_token_of_a_user(service: TeamServi
 def test_health_needs_no_token(service: TeamService) -> None:
     with service.client("") as client:
         assert client.get("/v1/health").json().keys() == {"name", "version"}
+
+
+def test_the_token_of_the_home_is_for_this_machine(service: TeamService) -> None:
+    """Tokens of users are accepted from everywhere."""
+    gate = TeamGate(AccessCheck(TOKEN, any_host=True), service.team)
+
+    def identify(token: str, client: str) -> str:
+        headers = {"host": "harken.example", "authorization": f"Bearer {token}"}
+        try:
+            caller, _ = gate.identify("/v1/commits", headers, client)
+        except RequestRefused as refused:
+            return refused.code
+        assert caller is not None
+        return caller.user or caller.token
+
+    for client in ("127.0.0.1", "::1", ""):
+        assert identify(TOKEN, client) == "owner"
+    for client in ("10.0.0.5", "2001:db8::1", "localhost.evil.example"):
+        assert identify(TOKEN, client) == "unauthorized"
+        assert identify(service.tokens["all"], client) == "all"
+
+
+def test_a_socket_of_the_owner_needs_no_token(service: TeamService) -> None:
+    gate = TeamGate(AccessCheck(None), service.team)
+    assert gate.identify("/v1/commits", {"host": "localhost"}, "")[0] is OWNER_CALLER
+    headers = {"authorization": f"Bearer {service.tokens['all']}"}
+    caller, _ = gate.identify("/v1/commits", headers, "")
+    assert caller is not None
+    assert caller.user == "all"
+    with pytest.raises(RequestRefused):
+        gate.identify("/v1/commits", {"authorization": "Bearer x"}, "")
+
+
+@pytest.mark.parametrize("project", ["../x", "a/b", "%ff", "a%00", "cafe%CC%81", "x" * 101])
+def test_an_invalid_project_in_the_header_is_refused(service: TeamService, project: str) -> None:
+    with service.client("writer", **{"harken-project": project}) as client:
+        assert client.get("/v1/commits").status_code == 422
+
+
+def test_the_header_names_the_project_of_new_commits(tmp_path: Path) -> None:
+    """Otherwise the parent's is taken, else the only one; without one, nothing is written."""
+    body = {"messages": [{"role": "user", "content": "x"}], "created_at": "2026-01-01T00:00:00Z"}
+    with team_service(tmp_path) as service:
+        service.add("ann", "write project:a", "write project:café")
+
+        def write(project: str = "", **more: str) -> httpx.Response:
+            headers = {"harken-project": project} if project else {}
+            with service.client("ann", **headers) as client:
+                return client.post("/v1/checkpoint", json={**body, **more})
+
+        def labels(name: str) -> tuple[str, ...]:
+            (stored,) = service.store.commits([CommitId(name)]).values()
+            return stored.notes.labels
+
+        assert write().status_code == 403
+        assert write("b").status_code == 403
+        parent = write("caf%C3%A9").json()["id"]
+        assert labels(parent) == ("project:café",)
+        assert labels(write(parent=parent).json()["id"]) == ("project:café",)
+        assert labels(write("a", parent=parent, summary="other", session_id="2").json()["id"]) == (
+            "project:a",
+        )
+
+
+def test_logs_with_one_name_are_those_of_their_users(tmp_path: Path) -> None:
+    line = write_log_lines(tmp_path / "source")[0]
+    with team_service(tmp_path) as service:
+        for user in ("ann", "ben"):
+            service.add(user, "write *")
+            with service.remote(user) as store:
+                assert store.append_log("tea", 0, line).size_bytes == len(line)
+        with service.remote("owner") as store:
+            assert store.log_end("tea").size_bytes == 0
+        names = sorted(file.name for file in (tmp_path / "sessions").iterdir())
+        assert [name for name in names if name.endswith(".jsonl")] == [
+            "ann~tea.jsonl",
+            "ben~tea.jsonl",
+        ]

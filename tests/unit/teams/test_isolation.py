@@ -316,6 +316,17 @@ def test_a_project_is_left_with_the_right_of_an_administrator_only(
     assert ben.commits_by_label("reviewed") == {"reviewed": [world.open]}
 
 
+def test_a_label_gives_no_right_to_its_writer(world: World) -> None:
+    """Who may write what has a label cannot add it to commits of others first."""
+    world.service.add("labeller", "read project:park", "write label:mine")
+    with world.service.remote("labeller") as store:
+        for labels in (("project:park", "mine"), ("mine",)):
+            error = refusal(store.update_notes, world.open, notes(*labels))
+            assert "no right 'write'" in str(error)
+        error = refusal(store.move_branch, "new", world.open, expected=None)
+        assert "no right 'write'" in str(error)
+
+
 def test_branches_lead_to_readable_commits_only(world: World, ben: RemoteStore) -> None:
     move = ben.move_branch
     assert isinstance(refusal(move, "mine", world.secret, expected=None), NameNotFound)
@@ -415,6 +426,16 @@ def test_logs_of_two_users_are_two_files(world: World) -> None:
         for name in ("ann~session", "..%2Fx", "%2e%2e", ".x", "a%00", "ann%7Esession", "é"):
             response = client.get(f"/v1/logs/{name}")
             assert response.status_code in (404, 422), name
+
+
+def test_the_scope_of_everything_includes_what_belongs_to_no_commit(world: World) -> None:
+    """Tickets, imported files and their content."""
+    world.service.add("reader", "read *")
+    with world.service.remote("reader") as reader:
+        assert set(reader.heads()) == {"tkt-" + ZERO, "src-" + ZERO}
+        assert reader.raw(world.file) == SECRET.encode() * 3
+        assert {obj.name for obj in reader.iter_objects()} >= world.hidden
+        assert "no right 'write'" in str(refusal(reader.write, WriteBatch()))
 
 
 def test_changes_show_what_is_readable(world: World) -> None:

@@ -77,11 +77,12 @@ def test_a_quota_of_commits_ends_and_begins_again(tmp_path: Path) -> None:
 def test_a_quota_of_bytes_counts_on_all_ways(tmp_path: Path) -> None:
     """Commits, objects without commits, and logs; one that can never fit is too large."""
     with team_service(tmp_path) as service:
-        service.add("ann", "write *", quota=Quota(size_bytes=3000))
+        service.add("ann", "write *", quota=Quota(size_bytes=4000))
         batch = batch_of("x" * 1000, principal="ann")
         with service.remote("ann") as store:
             store.write(structs.replace(batch, commits=[], deltas={}))
             store.write(batch)
+            store.write(batch)  # A repetition changes nothing, and counts.
         status, text = write_text(service, "ann", "y" * 1000)
         assert (status, "quota_exceeded" in text) == (429, True)
         with service.client("ann") as client:
@@ -89,7 +90,7 @@ def test_a_quota_of_bytes_counts_on_all_ways(tmp_path: Path) -> None:
             response = client.post("/v1/logs/a?from=0", content=b"{}\n" * 500, headers=headers)
             assert response.status_code == 429
             assert list((tmp_path / "sessions").iterdir()) == []
-        status, text = write_text(service, "ann", "y" * 3001)
+        status, text = write_text(service, "ann", "y" * 4001)
         assert (status, "too_large" in text) == (413, True)
 
 
