@@ -325,6 +325,10 @@ def test_a_label_gives_no_right_to_its_writer(world: World) -> None:
             assert "no right 'write'" in str(error)
         error = refusal(store.move_branch, "new", world.open, expected=None)
         assert "no right 'write'" in str(error)
+        world.service.store.move_branch("taken", world.open, expected=None)
+        error = refusal(store.move_branch, "taken", None, expected=world.open)
+        assert "no right 'write'" in str(error)
+        world.service.store.move_branch("taken", None, expected=world.open)
 
 
 def test_branches_lead_to_readable_commits_only(world: World, ben: RemoteStore) -> None:
