@@ -61,6 +61,11 @@ class World:
         store.write(other)
         self.message = next(n for n, body in other.objects.items() if b'"parts"' in body)
         self.part = next(n for n, body in other.objects.items() if b"another secret" in body)
+        gone = batch_of("purged", principal="ann", notes=notes("project:cafe"), second=4)
+        store.write(gone)
+        self.purged = next(n for n, body in gone.objects.items() if b"purged" in body)
+        stand_in = b'{"text":"[gone]","type":"text"}'
+        store.purge({self.purged: stand_in}, Tombstone(WHEN, "ann", ""))
         self.sequence, _ = encode_sequence([self.delta])
         store.write(WriteBatch(sequences={self.sequence: [self.delta]}))
         snapshot = structs.replace(commit, artifact=self.sequence, parent=self.secret)
@@ -130,6 +135,7 @@ def test_no_list_shows_anything_hidden(world: World, ben: RemoteStore) -> None:
     assert ben.commits_by_label() == {"project:park": [world.open]}
     assert ben.commits_by_label("private") == {}
     assert ben.retention() == {}
+    assert ben.tombstones() == {}
     assert {obj.name for obj in ben.iter_objects()}.isdisjoint(world.hidden)
     assert ben.stats().objects["commit"] == 1
     assert ben.stats().stored_bytes < 2000
@@ -365,7 +371,7 @@ def test_tombstones_are_not_planted(world: World, ben: RemoteStore) -> None:
     for user in ("ben", "copier"):
         with world.service.remote(user) as store:
             assert "copy *" in str(refusal(store.write, batch))
-    assert world.service.store.tombstones() == {}
+    assert world.service.store.tombstones().keys() == {world.purged}
 
 
 def test_a_purge_reaches_what_is_in_the_users_scope_alone(world: World, ben: RemoteStore) -> None:
@@ -451,6 +457,24 @@ def test_changes_show_what_is_readable(world: World) -> None:
             names |= {value for c in page["changes"] for key, value in c.items() if key != "kind"}
     assert world.open in names
     assert not [name for name in map(str, names) if name in world.hidden or "cafe" in name]
+    assert not [name for name in map(str, names) if name.startswith(("tkt-", "src-"))]
+
+
+def test_the_head_of_a_ticket_is_no_way_to_its_name(world: World, ben: RemoteStore) -> None:
+    """A ticket may have content that the user may read, for example because it is the same."""
+    data = b"shared content"
+    ben.write(WriteBatch(raw={hash_raw(data): data}))
+    name = HeadName("tkt-" + "2" * 64)
+    world.service.store.move_head(name, hash_raw(data), expected=None)
+    after = world.service.store.changes(0, 10_000).next
+    page = ben.changes(max(after - 1, 0))
+    assert name not in [change.name for change in page.changes]
+    world.service.store.move_branch("shown", world.open, expected=None)
+    assert [c.name for c in ben.changes(page.next).changes] == ["shown"]
+    world.service.store.move_branch("shown", world.secret, expected=world.open)
+    (moved,) = ben.changes(after + 1).changes[-1:]
+    assert (moved.to, moved.was) == ("", world.open)
+    world.service.store.move_branch("shown", None, expected=world.secret)
 
 
 def test_no_request_left_the_secret_in_the_audit_log(world: World) -> None:
