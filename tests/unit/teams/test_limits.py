@@ -144,6 +144,20 @@ def test_a_hold_of_one_commit_covers_its_conversation_only(store: SqliteStore) -
         assert set(Holds([rule], store, index).list_commits()) == {two}
 
 
+def test_a_hold_keeps_commits_that_nothing_else_keeps(store: SqliteStore) -> None:
+    """No label, no branch, an expired retention."""
+    one = write(store, "one")
+    two = write(store, "two", parent=one)
+    store.set_retention(dict.fromkeys((one, two), RetentionPolicy("ephemeral", WHEN)))
+    rule = RetentionRule("h", "hold", CommitScope(principal="ann"))
+    now = "2026-06-01T00:00:00Z"
+    with closing(AccessIndex()) as index:
+        HoldingStore(store, Holds([rule], store, index)).collect([], now=now, grace_s=0)
+        assert set(store.newest_commits(10)) == {one, two}
+        HoldingStore(store, Holds([], store, index)).collect([], now=now, grace_s=0)
+        assert store.newest_commits(10) == []
+
+
 RULE = RetentionRule("old", "expire", parse_scope("project:cafe"), 90 * DAY_S)
 
 
