@@ -50,6 +50,7 @@ _OLD_CONSTANT = re.compile(r"_?(?:MOST|LEAST|LONGEST|LARGEST|DEEPEST|PATIENCE)(?
 MAX_FILES_PER_FOLDER = 15
 LARGE_FOLDERS = {
     "harken/agents": "one class of agents a module, beside five folders",
+    "harken/store/sqlite": "one module for each table or step: the listing is that of the format",
     "harken/cli/commands": "one module for each command: the listing is the list of commands",
 }
 """Folders with more files than others, each with its reason."""

@@ -26,6 +26,10 @@ def _module(name: str, summary: str) -> CommandEntry:
     return CommandEntry(f"harken.cli.commands.{name}:command", summary)
 
 
+def _team(target: str, summary: str) -> CommandEntry:
+    return CommandEntry(f"harken.cli.commands.team.{target}", summary)
+
+
 SESSION_COMMANDS: Mapping[str, CommandEntry] = {
     "check": CommandEntry(
         "harken.cli.commands.session:check_command", "Check every line of a log."
@@ -53,6 +57,30 @@ STORE_COMMANDS: Mapping[str, CommandEntry] = {
     "bundle": _module("bundle", "Export and import sessions and commits as one file."),
 }  # fmt: skip
 """The subcommands of `harken store`."""
+
+USER_COMMANDS: Mapping[str, CommandEntry] = {
+    "add": _team("user:add_command", "Add a user with rights and a quota."),
+    "list": _team("user:list_command", "List the users and their rights."),
+    "rights": _team("user:rights_command", "Show or replace the rights of a user."),
+    "remove": _team("user:remove_command", "Remove a user and revoke all tokens."),
+    "audit": _team("user:audit_command", "Show the audit log."),
+}
+"""The subcommands of `harken user`."""
+
+TOKEN_COMMANDS: Mapping[str, CommandEntry] = {
+    "create": _team("token:create_command", "Create a token and print it once."),
+    "list": _team("token:list_command", "List the tokens of users."),
+    "revoke": _team("token:revoke_command", "Revoke a token."),
+}
+"""The subcommands of `harken token`."""
+
+RETENTION_COMMANDS: Mapping[str, CommandEntry] = {
+    "add": _team("retention:add_command", "Add a rule: remove commits of an age, or hold them."),
+    "list": _team("retention:list_command", "List the rules and holds."),
+    "remove": _team("retention:remove_command", "Remove a rule or a hold."),
+    "apply": _team("retention:apply_command", "Remove the commits that have expired."),
+}
+"""The subcommands of `harken retention`."""
 
 SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Run": {
@@ -111,6 +139,11 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "push": _module("push", "Push sessions, or everything, to a remote."),
         "remote": _module("remotes.remote", "List, add and remove named remotes."),
         "serve": _module("serve", "Serve the store over HTTP."),
+        "user": CommandEntry("", "Manage the users of a served store, and audit.", USER_COMMANDS),
+        "token": CommandEntry("", "Create, list and revoke access tokens.", TOKEN_COMMANDS),
+        "retention": CommandEntry(
+            "", "Manage how long commits are kept, and legal holds.", RETENTION_COMMANDS
+        ),
         "mcp-server": _module(
             "mcp_server.command", "Serve tickets, search and history to MCP clients."
         ),

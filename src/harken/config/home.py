@@ -78,6 +78,21 @@ class Home:
         return self.folder / "service.token"
 
     @property
+    def team_file(self) -> Path:
+        """The database of the users, tokens and rules of a team."""
+        return self.folder / "team.db"
+
+    @property
+    def access_file(self) -> Path:
+        """The index of what users may read. It can be rebuilt."""
+        return self.folder / "access.db"
+
+    @property
+    def audit_file(self) -> Path:
+        """The log of what users did."""
+        return self.folder / "audit.jsonl"
+
+    @property
     def mcp_token_file(self) -> Path:
         """The file of the access token of this home's MCP server, which can run agents, too."""
         return self.folder / "mcp.token"

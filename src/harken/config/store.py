@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from harken.store.remote.store import RemoteStore
 
 TOKEN = "HARKEN_STORE_TOKEN"  # noqa: S105 - the name of a variable
+CA_FILE = "HARKEN_STORE_CA"
+"""The certificates of the issuers that are trusted for a service, in PEM."""
+PROJECT = "HARKEN_STORE_PROJECT"
+"""The project of new commits in a service with users."""
 UNIX = "unix:"
 
 
@@ -142,7 +146,10 @@ def open_remote_store(home: Home, address: str) -> RemoteStore:
 
     if address.startswith(UNIX):
         return RemoteStore(socket=Path(address.removeprefix(UNIX)).expanduser())
-    return RemoteStore(address, token=_find_token(home, address))
+    ca_file = environment().get(CA_FILE, "").strip() or None
+    project = environment().get(PROJECT, "").strip()
+    token = _find_token(home, address)
+    return RemoteStore(address, token=token, ca_file=ca_file, project=project)
 
 
 def _build_options(

@@ -62,11 +62,14 @@ def compact(store: Store, pending: CommitDraft, context: str | Sequence[ChatMess
 
 
 @check_arguments
-def snapshot(store: Store, ctx: CommitId, *, branch: str = "") -> CommitId:
+def snapshot(
+    store: Store, ctx: CommitId, *, branch: str = "", principal: str | None = None
+) -> CommitId:
     """Commit the complete conversation of a commit as one object, on top of it.
 
     Default walks end there and read nothing before. The same commit gives the same snapshot. A
-    branch is moved to it as by `checkpoint`. Raises NameNotFound, ObjectNotFound, BranchConflict,
+    branch is moved to it as by `checkpoint`. The principal is that of the commit, unless another is
+    passed. Raises NameNotFound, ObjectNotFound, BranchConflict,
     StoreError.
     """
     stored = get_commit(store, ctx)
@@ -75,6 +78,7 @@ def snapshot(store: Store, ctx: CommitId, *, branch: str = "") -> CommitId:
     commit = structs.replace(
         stored.commit,
         parent=ctx,
+        principal=stored.commit.principal if principal is None else principal,
         type="snapshot",
         artifact=encode_delta(entries)[0],
         format="events-v1" if objects else stored.commit.format,

@@ -86,11 +86,21 @@ class AccessCheck(msgspec.Struct, frozen=True):
             return
         check_bearer_token(headers, self.token)
 
+    def is_token(self, token: str) -> bool:
+        """Whether this is the token of the service. The comparison takes constant time."""
+        return self.token is not None and hmac.compare_digest(token.encode(), self.token.encode())
+
 
 def check_bearer_token(headers: Mapping[str, str], token: str) -> None:
     """Raise RequestRefused unless the headers contain this token."""
-    kind, _, sent_token = headers.get("authorization", "").partition(" ")
-    if kind.lower() != "bearer":
+    sent_token = parse_bearer_token(headers)
+    if sent_token is None:
         raise RequestRefused("unauthorized", "send the token of the service: Authorization: Bearer")
-    if not hmac.compare_digest(sent_token.strip().encode(), token.encode()):
+    if not hmac.compare_digest(sent_token.encode(), token.encode()):
         raise RequestRefused("unauthorized", "this is not the token of this service")
+
+
+def parse_bearer_token(headers: Mapping[str, str]) -> str | None:
+    """Return the token of a request, or None if it has none."""
+    kind, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
@@ -15,17 +15,23 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from harken.errors import HarkenError
-from harken.service import commit_routes, lifecycle_routes, log_routes, store_routes
+from harken.service import commit_routes, lifecycle_routes, log_routes, store_routes, team_routes
 from harken.service.access import HEALTH_PATH, AccessCheck
 from harken.service.body import Json, reject_unknown_parameters
-from harken.service.dependencies import ServiceLimits
+from harken.service.dependencies import ServiceLimits, require_right
 from harken.service.log_routes import Logs
 from harken.service.middleware import ErrorMiddleware, error_headers
 from harken.service.openapi import SCHEMAS, describe, error_response, methods_of
 from harken.service.schemas import Health
+from harken.service.team.access import TeamGate
+from harken.service.team.audit import RequestAudit
+from harken.service.team.trace import trace_of
 from harken.store.base import Store
 from harken.store.remote.errors import ErrorBody, Problem, encode_error
 from harken.store.remote.wire import JSON
+
+if TYPE_CHECKING:
+    from harken.teams.team import Team
 
 # The service must not report requests to others. Older versions of FastAPI ignore this.
 _NO_TELEMETRY: Any = {
@@ -37,8 +43,11 @@ _NO_TELEMETRY: Any = {
 }
 
 
-def make_api(title: str, limits: ServiceLimits) -> FastAPI:
-    """Return an application without routes, pages of its own, and telemetry."""
+def make_api(title: str, limits: ServiceLimits, dependencies: Sequence[Any] = ()) -> FastAPI:
+    """Return an application without routes, pages of its own, and telemetry.
+
+    dependencies: those of each route.
+    """
 
     @asynccontextmanager
     async def living(_: FastAPI) -> AsyncIterator[None]:
@@ -53,6 +62,7 @@ def make_api(title: str, limits: ServiceLimits) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        dependencies=dependencies,
         telemetry=_NO_TELEMETRY,
     )
 
@@ -65,16 +75,19 @@ def make_app(
     read_only: bool = False,
     sessions: Path | None = None,
     refuses_credentials: bool = False,
+    team: Team | None = None,
 ) -> ErrorMiddleware:
     """Return the service for an open store as an ASGI application. The caller closes the store.
 
     Received logs are written to the folder `sessions`. Without it, logs are rejected; with
-    `refuses_credentials`, also those that contain a credential.
+    `refuses_credentials`, also those that contain a credential. With a team, its users have access
+    as their rights say, and each request is recorded.
     """
     limits = limits or ServiceLimits()
-    app = make_api("Harken", limits)
+    app = make_api("Harken", limits, [Depends(require_right)])
     app.description = "Commits of the contexts of agents, and the store that holds them."
     app.state.store, app.state.limits, app.state.read_only = store, limits, read_only
+    app.state.team = team
     app.state.streams = anyio.CapacityLimiter(limits.streams)
     app.state.logs = Logs(sessions, refuses_credentials=refuses_credentials)
     for routes in (
@@ -82,6 +95,7 @@ def make_app(
         store_routes.routes,
         lifecycle_routes.routes,
         log_routes.routes,
+        team_routes.routes,
     ):
         app.include_router(routes, dependencies=[Depends(reject_unknown_parameters)])
     _add_service_routes(app)
@@ -89,7 +103,8 @@ def make_app(
         app.add_exception_handler(kind, handle_error)
     app.add_exception_handler(RequestValidationError, handle_invalid)
     app.add_exception_handler(HTTPException, _handle_no_route)
-    return ErrorMiddleware(app, gate, limits)
+    parts = None if team is None else (TeamGate(gate, team), RequestAudit(team))
+    return ErrorMiddleware(app, gate, limits, parts)
 
 
 def _add_service_routes(app: FastAPI) -> None:
@@ -120,20 +135,21 @@ def _add_service_routes(app: FastAPI) -> None:
         return Json(describe(app))
 
 
-def _build_response(problem: Problem) -> Json:
+def _build_response(request: Request, problem: Problem) -> Json:
+    trace_of(request.scope).code = problem.code
     return Json(ErrorBody(problem), problem.status, error_headers(problem))
 
 
-async def handle_error(_: Request, error: Exception) -> Json:
+async def handle_error(request: Request, error: Exception) -> Json:
     """Return the error response of an exception."""
-    return _build_response(encode_error(error))
+    return _build_response(request, encode_error(error))
 
 
-async def handle_invalid(_: Request, error: Exception) -> Json:
+async def handle_invalid(request: Request, error: Exception) -> Json:
     """Return an error response that names the invalid parameters."""
     assert isinstance(error, RequestValidationError)
     details = [f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors()]
-    return _build_response(Problem("invalid", "; ".join(details)))
+    return _build_response(request, Problem("invalid", "; ".join(details)))
 
 
 async def _handle_no_route(request: Request, error: Exception) -> Json:
@@ -147,4 +163,4 @@ async def _handle_no_route(request: Request, error: Exception) -> Json:
         problem = Problem("not_found", "path not found; /v1/openapi.json describes all paths")
     else:
         problem = Problem("invalid", str(error.detail))
-    return _build_response(problem)
+    return _build_response(request, problem)

@@ -20,7 +20,7 @@ from harken.context.refs import find_commit
 from harken.context.render import render
 from harken.core.commits import CommitNotes
 from harken.service.body import Json, RequestBody
-from harken.service.dependencies import WRITE_DEPENDENCIES, OpenStore
+from harken.service.dependencies import WRITE_DEPENDENCIES, OpenStore, Sender, sign
 from harken.service.openapi import operation
 from harken.service.schemas import (
     CommitCreated,
@@ -46,7 +46,7 @@ Most: TypeAlias = Annotated[int, Query(ge=1, le=MAX_NAMES)]
     **operation(CommitCreated, CommitRequest, names=True),
     dependencies=WRITE_DEPENDENCIES,
 )
-def checkpoint(store: OpenStore, body: RequestBody) -> Json:
+def checkpoint(store: OpenStore, sender: Sender, body: RequestBody) -> Json:
     """Create a commit, which is durable when the response arrives.
 
     The same request returns the same commit.
@@ -55,6 +55,7 @@ def checkpoint(store: OpenStore, body: RequestBody) -> Json:
     parent = None if fields.parent is None else find_commit(store, fields.parent)
     draft = replace(
         fields.draft(parent),
+        origin=sign(sender, fields.origin),
         messages=fields.messages,
         artifact=fields.artifact,
         branch=fields.branch,
@@ -161,14 +162,13 @@ def children(store: OpenStore, ctx: str) -> Json:
     **operation(CommitCreated, ForkRequest, names=True),
     dependencies=WRITE_DEPENDENCIES,
 )
-def fork(store: OpenStore, ctx: str, body: RequestBody) -> Json:
+def fork(store: OpenStore, sender: Sender, ctx: str, body: RequestBody) -> Json:
     """Create a branch: an empty commit whose parent is this commit."""
     fields = body.json(ForkRequest)
     name = find_commit(store, ctx)
     time = fields.created_at or history.get_commit(store, name).commit.created_at
-    fork_id = forks.fork(
-        store, name, fields.origin, time, summary=fields.summary, labels=fields.labels
-    )
+    origin = sign(sender, fields.origin)
+    fork_id = forks.fork(store, name, origin, time, summary=fields.summary, labels=fields.labels)
     return Json(CommitCreated(fork_id))
 
 
@@ -177,10 +177,14 @@ def fork(store: OpenStore, ctx: str, body: RequestBody) -> Json:
     **operation(CommitCreated, CompactionRequest, names=True),
     dependencies=WRITE_DEPENDENCIES,
 )
-def compact(store: OpenStore, ctx: str, body: RequestBody) -> Json:
+def compact(store: OpenStore, sender: Sender, ctx: str, body: RequestBody) -> Json:
     """Commit the pending messages, then a compaction that replaces the context before it."""
     fields = body.json(CompactionRequest)
-    pending = replace(fields.draft(find_commit(store, ctx)), messages=fields.pending)
+    pending = replace(
+        fields.draft(find_commit(store, ctx)),
+        messages=fields.pending,
+        origin=sign(sender, fields.origin),
+    )
     return Json(CommitCreated(compaction.compact(store, pending, fields.context)))
 
 
@@ -189,9 +193,11 @@ def compact(store: OpenStore, ctx: str, body: RequestBody) -> Json:
     **operation(CommitCreated, names=True),
     dependencies=WRITE_DEPENDENCIES,
 )
-def snapshot(store: OpenStore, ctx: str) -> Json:
+def snapshot(store: OpenStore, sender: Sender, ctx: str) -> Json:
     """Create a child commit that stores the complete conversation as one object."""
-    return Json(CommitCreated(compaction.snapshot(store, find_commit(store, ctx))))
+    principal = None if sender.is_owner else sender.user
+    name = find_commit(store, ctx)
+    return Json(CommitCreated(compaction.snapshot(store, name, principal=principal)))
 
 
 @routes.get("/diff", **operation(CommitDiffBody, names=True))

@@ -5,15 +5,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, cast
 
 import anyio
+import anyio.to_thread
 import msgspec
 from fastapi import Depends, Request
 
+from harken.context.checkpoint import CommitOrigin
+from harken.service.team.access import OWNER_CALLER, check_route, find_right
+from harken.service.team.trace import RequestTrace, trace_of
 from harken.store.base import Store
 from harken.store.remote.errors import RequestRefused
 from harken.store.remote.wire import MAX_BATCH_BYTES
+from harken.teams.caller import Caller
 
 
 class ServiceLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,9 +39,41 @@ class ServiceLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum number of concurrent streaming responses, each with its own thread."""
 
 
+async def require_right(request: Request) -> None:
+    """Raise RequestRefused unless the sender has the right that the route needs."""
+    trace = trace_of(request.scope)
+    if request.app.state.team is None or not trace.needs_right:
+        return
+    caller = _require_caller(trace)
+    right = find_right(request.method, request.scope["route"].path)
+    trace.right = right or "admin"
+    if not caller.is_owner:
+        check_route(caller, right)
+
+
+async def caller_of(request: Request) -> Caller:
+    """Return the sender of the request. Without a team, everyone is the owner."""
+    if request.app.state.team is None:
+        return OWNER_CALLER
+    return _require_caller(trace_of(request.scope))
+
+
+def _require_caller(trace: RequestTrace) -> Caller:
+    if trace.caller is None:
+        raise RequestRefused("unauthorized", "send a token: Authorization: Bearer")
+    return trace.caller
+
+
 async def store_of(request: Request) -> Store:
-    """Return the store of the service."""
-    return cast(Store, request.app.state.store)
+    """Return the store of the service, as the sender of the request may use it."""
+    store, team = cast(Store, request.app.state.store), request.app.state.team
+    if team is None:
+        return store
+    trace = trace_of(request.scope)
+    trace.store = await anyio.to_thread.run_sync(
+        lambda: team.open_store(store, _require_caller(trace), is_writing=trace.right != "read")
+    )
+    return cast(Store, trace.store)
 
 
 async def streams_of(request: Request) -> anyio.CapacityLimiter:
@@ -51,7 +89,13 @@ async def require_writable(request: Request) -> None:
         )
 
 
+def sign(caller: Caller, origin: CommitOrigin) -> CommitOrigin:
+    """Return the origin of a commit with the principal of the sender. Raises RequestRefused."""
+    return replace(origin, principal=caller.sign(origin.principal))
+
+
 OpenStore = Annotated[Store, Depends(store_of)]
+Sender = Annotated[Caller, Depends(caller_of)]
 StreamLimiter = Annotated[anyio.CapacityLimiter, Depends(streams_of)]
 WRITE_DEPENDENCIES = [Depends(require_writable)]
 """The dependencies of a route that modifies the store."""

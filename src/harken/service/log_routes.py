@@ -8,6 +8,7 @@ Source: docs/formats/service.md, "Logs".
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 from typing import Annotated, TypeAlias, cast
@@ -17,7 +18,7 @@ from fastapi.responses import Response
 
 from harken.errors import CredentialInLog, LogNotFound
 from harken.service.body import Json, RawBody
-from harken.service.dependencies import WRITE_DEPENDENCIES
+from harken.service.dependencies import WRITE_DEPENDENCIES, Sender
 from harken.service.openapi import operation
 from harken.session.log import receive as received
 from harken.session.log.credential_check import check_credentials
@@ -25,6 +26,7 @@ from harken.session.log.listing import stat_logs
 from harken.session.log.receive import LogEnd
 from harken.store.remote import wire
 from harken.store.remote.errors import RequestRefused
+from harken.teams.caller import USER_SEPARATOR
 
 _NAME_PATTERN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 _LOCK_COUNT = 64
@@ -35,13 +37,29 @@ _BATCH_BYTES = 4 * 1024 * 1024
 class Logs:
     """The received logs in a folder. With None, all requests are rejected."""
 
-    def __init__(self, folder: Path | None, *, refuses_credentials: bool = False) -> None:
+    def __init__(
+        self, folder: Path | None, *, refuses_credentials: bool = False, prefix: str = ""
+    ) -> None:
         self._folder, self._refuses_credentials = folder, refuses_credentials
+        self._prefix = prefix
         self._locks = [Lock() for _ in range(_LOCK_COUNT)]
         """A cancelled request may still be running when it is repeated.
 
         The repeated request waits for it, but not for other programs that write the log.
         """
+
+    def of_user(self, user: str) -> Logs:
+        """Return the logs of a user: names of other users' logs are other files.
+
+        The separator is in no name of a user, so no name of a log reaches those of another user.
+        """
+        logs = Logs(
+            self._folder,
+            refuses_credentials=self._refuses_credentials,
+            prefix=user + USER_SEPARATOR,
+        )
+        logs._locks = self._locks
+        return logs
 
     def list_logs(self, after: str) -> list[wire.ListedLog]:
         """Return the logs whose names follow `after`, sorted, as many as fit into a response.
@@ -86,7 +104,7 @@ class Logs:
         folder = self._require_folder()
         if not _NAME_PATTERN.fullmatch(name):
             raise ValueError("the name of a log has letters, digits, '.', '_' and '-' only")
-        return folder / f"{name}.jsonl"
+        return folder / f"{self._prefix}{name}.jsonl"
 
     def _require_folder(self) -> Path:
         if self._folder is None:
@@ -102,11 +120,19 @@ Limit: TypeAlias = Annotated[int | None, Query(alias="to", ge=0, le=2**53)]
 LogName: TypeAlias = Annotated[str, Query(max_length=1000)]
 
 
-async def logs_of(request: Request) -> Logs:
-    """Return the logs of the service."""
-    return cast(Logs, request.app.state.logs)
+async def logs_of(request: Request, caller: Sender) -> Logs:
+    """Return the logs of the service, or those of the user who sent the request."""
+    logs = cast(Logs, request.app.state.logs)
+    return logs if caller.is_owner else logs.of_user(caller.user)
 
 
+async def charge_of(request: Request, caller: Sender) -> Callable[[int], None]:
+    """Return a function that counts bytes for the quota of the sender."""
+    team = request.app.state.team
+    return (lambda _: None) if team is None else lambda size: team.charge(caller, size)
+
+
+Charge = Annotated[Callable[[int], None], Depends(charge_of)]
 ReceivedLogs = Annotated[Logs, Depends(logs_of)]
 
 
@@ -139,12 +165,13 @@ def lines(logs: ReceivedLogs, name: str, start: Offset, stop: Stop) -> Response:
     **operation(wire.LogEndBody, names=True, takes_bytes=True),
     dependencies=WRITE_DEPENDENCIES,
 )
-def append(logs: ReceivedLogs, name: str, at: Offset, lines: RawBody) -> Json:
+def append(logs: ReceivedLogs, charge: Charge, name: str, at: Offset, lines: RawBody) -> Json:
     """Append complete lines after the first `from` bytes.
 
     They are durable when the response arrives. Existing equal lines are skipped. Different lines
     at their position are refused.
     """
+    charge(len(lines))
     return _build_response(logs.receive(name, at, lines))
 
 

@@ -16,8 +16,12 @@ from typing import Protocol
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from harken.core import canonical
+from harken.errors import StoreError
 from harken.service.dependencies import ServiceLimits
 from harken.service.streaming import StreamInterrupted
+from harken.service.team.access import TeamGate
+from harken.service.team.audit import RequestAudit
+from harken.service.team.trace import RequestTrace, begin_trace
 from harken.store.remote.errors import ErrorBody, Problem, RequestRefused, encode_error
 from harken.store.remote.wire import JSON
 
@@ -32,11 +36,22 @@ class Gate(Protocol):
 
 
 class ErrorMiddleware:
-    """The ASGI application that wraps the routes."""
+    """The ASGI application that wraps the routes.
 
-    def __init__(self, inner: ASGIApp, gate: Gate, limits: ServiceLimits) -> None:
+    With a team, the gate is that of its owner.
+    """
+
+    def __init__(
+        self,
+        inner: ASGIApp,
+        gate: Gate,
+        limits: ServiceLimits,
+        team_parts: tuple[TeamGate, RequestAudit] | None = None,
+    ) -> None:
         self.inner = inner
         self._gate, self._limits = gate, limits
+        self._team_gate = None if team_parts is None else team_parts[0]
+        self._audit = None if team_parts is None else team_parts[1]
         self._running = 0
         self._last = time.monotonic()
 
@@ -49,10 +64,11 @@ class ErrorMiddleware:
         if scope["type"] != "http":
             await self.inner(scope, receive, send)
             return
-        sender = _ResponseSender(send)
+        trace = begin_trace(scope)
+        sender = _ResponseSender(send, scope, trace, self._audit)
         self._running += 1
         try:
-            self._check_request(scope)
+            self._check_request(scope, trace)
             await self.inner(scope, receive, sender.send)
         except Exception as error:  # noqa: BLE001 - the border: no traceback, and the next is served
             await self._send_error(error, scope, sender)
@@ -60,11 +76,17 @@ class ErrorMiddleware:
             self._running -= 1
             self._last = time.monotonic()
 
-    def _check_request(self, scope: Scope) -> None:
+    def _check_request(self, scope: Scope, trace: RequestTrace) -> None:
         headers = {
             name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]
         }
-        self._gate.check(scope["path"], headers)
+        if self._team_gate is None:
+            self._gate.check(scope["path"], headers)
+        else:
+            client = scope.get("client")
+            trace.caller, trace.needs_right = self._team_gate.identify(
+                scope["path"], headers, client[0] if client else ""
+            )
         if self._running > self._limits.requests:
             raise RequestRefused("busy", "too many requests: retry in a second")
 
@@ -85,17 +107,30 @@ class ErrorMiddleware:
 
 
 class _ResponseSender:
-    """Tracks whether a response has started."""
+    """Tracks whether a response has started, and records the request before it does."""
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
+    def __init__(
+        self, send: Send, scope: Scope, trace: RequestTrace, audit: RequestAudit | None
+    ) -> None:
+        self._send, self._scope, self._trace, self._audit = send, scope, trace, audit
         self.is_begun = False
+        self._is_replaced = False
+        """Whether another response was sent, because the request could not be recorded."""
 
     async def send(self, message: Message) -> None:
+        audit, self._audit = self._audit, None
+        if audit is not None and self._trace.needs_right:
+            try:
+                await audit.record(self._scope, self._trace, message["status"])
+            except StoreError as error:
+                await self.say(encode_error(error))
+                self._is_replaced = True
         self.is_begun = True
-        await self._send(message)
+        if not self._is_replaced:
+            await self._send(message)
 
     async def say(self, problem: Problem) -> None:
+        self._trace.code = problem.code
         body = canonical.to_json_line(ErrorBody(problem))
         response_headers = [
             (b"content-type", JSON.encode()),

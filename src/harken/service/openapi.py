@@ -27,6 +27,7 @@ FAILURES = {
     409: "The prefix is ambiguous, another process is writing, or the current state differs.",
     413: "The body is too large.",
     415: "The body is neither JSON nor MessagePack, or is compressed.",
+    429: "The quota of the user is used up.",
     422: "The request is not valid for this operation.",
     500: "A stored object is corrupted, or the service has a bug.",
     503: "There are too many requests, or the store cannot be used.",
@@ -34,7 +35,7 @@ FAILURES = {
 }
 _COMMON_STATUSES = (401, 403, 500, 503)
 _STORE_STATUSES = (409, 422, 507)
-_BODY_STATUSES = (408, 413, 415)
+_BODY_STATUSES = (408, 413, 415, 429)
 
 
 class OpenApiSchemas:

@@ -20,6 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from harken.service.dependencies import ServiceLimits
 from harken.service.middleware import ErrorMiddleware
+from harken.service.sockets import TlsFiles
 
 _KEEP_ALIVE_S = 30
 """Keep-alive timeout in seconds. Clients close idle connections earlier."""
@@ -35,10 +36,14 @@ def serve(
     *,
     limits: ServiceLimits | None = None,
     idle_s: float | None = None,
+    tls: TlsFiles | None = None,
 ) -> None:
     """Serve until a signal arrives, or until there was no request for `idle_s` seconds."""
     _Server(
-        app, limits or ServiceLimits(), ends=lambda: idle_s is not None and app.idle_s >= idle_s
+        app,
+        limits or ServiceLimits(),
+        ends=lambda: idle_s is not None and app.idle_s >= idle_s,
+        tls=tls,
     ).run(sockets=list(listeners))
 
 
@@ -60,9 +65,10 @@ def serve_in_thread(
     *,
     limits: ServiceLimits | None = None,
     end_streams: Callable[[], None] = lambda: None,
+    tls: TlsFiles | None = None,
 ) -> Iterator[None]:
     """Serve in a background thread until the end of the block."""
-    server = _Server(app, limits or ServiceLimits(), on_shutdown=end_streams)
+    server = _Server(app, limits or ServiceLimits(), on_shutdown=end_streams, tls=tls)
     thread = threading.Thread(target=server.run, args=(list(listeners),), name="harken-service")
     thread.start()
     try:
@@ -83,8 +89,10 @@ class _Server(uvicorn.Server):
         limits: ServiceLimits,
         ends: Callable[[], bool] = lambda: False,
         on_shutdown: Callable[[], None] = lambda: None,
+        *,
+        tls: TlsFiles | None = None,
     ) -> None:
-        super().__init__(_build_config(app, limits))
+        super().__init__(_build_config(app, limits, tls))
         self._should_end, self._on_shutdown = ends, on_shutdown
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -112,7 +120,7 @@ class _Server(uvicorn.Server):
                 signal.signal(stop_signal, handler)
 
 
-def _build_config(app: ASGIApp, limits: ServiceLimits) -> uvicorn.Config:
+def _build_config(app: ASGIApp, limits: ServiceLimits, tls: TlsFiles | None) -> uvicorn.Config:
     class _Protocol(_TimeoutProtocol):
         max_connections = limits.connections
         silence_s = limits.silence_s
@@ -130,6 +138,8 @@ def _build_config(app: ASGIApp, limits: ServiceLimits) -> uvicorn.Config:
         forwarded_allow_ips=[],
         proxy_headers=False,
         server_header=False,
+        ssl_certfile=None if tls is None else str(tls.certificate),
+        ssl_keyfile=None if tls is None else str(tls.key),
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
     )

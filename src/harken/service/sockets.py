@@ -1,13 +1,19 @@
-"""Open the listening socket: a TCP port, or a Unix socket that only its owner can access."""
+"""Open the listening socket: a TCP port, or a Unix socket that only its owner can access.
+
+A port may have TLS, with the certificate and the key that the user provides.
+"""
 
 from __future__ import annotations
 
 import errno
 import socket
+import ssl
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import msgspec
 
 from harken.core.loopback import is_loopback
 from harken.errors import ConfigError
@@ -27,7 +33,8 @@ def listen_at(host: str, port: int, *, to_all: bool = False) -> Iterator[socket.
     if not to_all and not is_loopback(host):
         raise ConfigError(
             f"{host}: other machines could reach the service there, and all data would cross the "
-            "network unencrypted, with the token; pass --open-to-network to allow it"
+            "network unencrypted, with the token; add users (`harken user`) and pass --tls-cert "
+            "and --tls-key, or --open-to-network to allow it"
         )
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -87,10 +94,10 @@ def _suggest(error: Exception) -> str:
     return "check --host and --port"
 
 
-def address_of(listener: socket.socket) -> str:
+def address_of(listener: socket.socket, scheme: str = "http") -> str:
     """Return the address of a port as a URL."""
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _check_folder(folder: Path) -> None:
@@ -121,3 +128,30 @@ def _remove_stale(path: Path) -> None:
                 path.unlink(missing_ok=True)
                 return
     raise ConfigError(f"{path}: another service is listening on it")
+
+
+class TlsFiles(msgspec.Struct, frozen=True):
+    """The files of a certificate chain and of its private key, in PEM."""
+
+    certificate: Path
+    key: Path
+
+    def context(self) -> ssl.SSLContext:
+        """Return the settings of connections: TLS 1.2 or later. Raises ConfigError."""
+        for path in (self.certificate, self.key):
+            if not path.is_file():
+                raise ConfigError(f"{path}: file not found; pass a certificate and its key in PEM")
+        if self.key.stat().st_mode & 0o077:
+            raise ConfigError(f"{self.key}: other users can read this key: chmod 600")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            # Without a function for the passphrase, OpenSSL would ask in the terminal.
+            context.load_cert_chain(self.certificate, self.key, password=lambda: "")
+        except (ssl.SSLError, OSError) as error:
+            reason = getattr(error, "reason", None) or error
+            raise ConfigError(
+                f"{self.certificate}: not a certificate with the key {self.key} ({reason}); a key "
+                "must have no passphrase"
+            ) from None
+        return context

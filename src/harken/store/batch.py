@@ -51,7 +51,8 @@ _ALLOWED_NEEDS = {
     ObjectKind.FILE: frozenset({ObjectKind.RAW}),
     ObjectKind.COMMIT: _ARTIFACTS | {ObjectKind.COMMIT},
 }
-_MESSAGE_START = b'{"parts":'
+MESSAGE_START = b'{"parts":'
+"""The beginning of the canonical bytes of a message."""
 _ARTIFACT_PATTERN = re.compile(r"art-[0-9a-f]{64}")
 _COMMIT_PATTERN = re.compile(r"ctx-[0-9a-f]{64}")
 
@@ -214,7 +215,7 @@ def _check_size(name: str, body: bytes) -> bytes:
 
 
 def _validate_object(name: Hash, body: bytes) -> StoredObject:
-    if body.startswith(_MESSAGE_START) and _hash(canonical.MESSAGE_DOMAIN, body) == name:
+    if body.startswith(MESSAGE_START) and _hash(canonical.MESSAGE_DOMAIN, body) == name:
         return StoredObject(ObjectKind.MESSAGE, name, body, parse_part_names(name, body))
     _check_equal(_hash(canonical.PART_DOMAIN, body), name)
     try:

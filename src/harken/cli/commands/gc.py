@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import click
 import msgspec
 
 from harken.cli.commands.purge.home_files import forget_facts, index_files
+from harken.cli.home_team import open_holds
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.time import Duration
 from harken.config.home import Home, command_prefix
@@ -104,7 +106,9 @@ def _collect_and_push(
     """Collect garbage, push to the backing store, and return the removed and the unused objects."""
     settings = load_settings(home)
     with open_configured_store(home) as store, progress("Collecting") as tell:
-        result = collect(store, find_roots(home), grace_s=grace_s, dry_run=dry_run, tell=tell)
+        with open_holds(home, store) as holds:
+            roots = find_roots(home) | {*(holds.list_commits() if holds else ())}
+        result = collect(store, roots, grace_s=grace_s, dry_run=dry_run, tell=tell)
         moved = None if dry_run else move(store, settings.most_mb)
         if not dry_run and result.commits:
             forget_facts(home)
@@ -177,9 +181,10 @@ def move(store: Store, most_mb: float | None) -> TierTransfer | None:
     return TierTransfer(transfer.commits, evicted.objects, evicted.size_bytes, transfer.different)
 
 
-def find_roots(home: Home) -> set[str]:
-    """Return the names that the logs of a home mention. Raises LogError."""
-    return {name for path in home.list_logs() for name in find_mentioned_names(path)}
+def find_roots(home: Home, accepts: Callable[[Path], bool] = lambda _: True) -> set[str]:
+    """Return the names that the logs of a home mention, or some of them. Raises LogError."""
+    logs = filter(accepts, home.list_logs())
+    return {name for path in logs for name in find_mentioned_names(path)}
 
 
 def format_summary(result: GcResult, *, dry_run: bool) -> str:

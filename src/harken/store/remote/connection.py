@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import importlib
 import os
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from harken.core.loopback import is_loopback
 from harken.errors import ConfigError, StoreError, StoreUnavailable
@@ -37,8 +38,10 @@ _KEEPALIVE_S = 15.0
 class ServiceConnection:
     """An HTTP client of the service at `url`, or at the Unix socket `socket`. Threads may share it.
 
-    Requests on broken connections are repeated for about `patience_s`. Raises ConfigError if the
-    address is invalid, the token would cross a network in the clear, or httpx is not installed.
+    `ca_file`: the certificates of the issuers that are trusted, in PEM, in place of the known ones.
+    `project`: the project of new commits that name none. Requests on broken connections are
+    repeated for about `patience_s`. Raises ConfigError if the address is invalid, the token would
+    cross a network in the clear, or httpx is not installed.
     """
 
     def __init__(
@@ -48,13 +51,18 @@ class ServiceConnection:
         token: str = "",
         socket: str | Path | None = None,
         patience_s: float = 1.0,
+        ca_file: str | Path | None = None,
+        project: str = "",
     ) -> None:
         check_address(url, has_token=bool(token) and socket is None)
         self.address = f"unix:{socket}" if socket is not None else url
         self._httpx = _import_httpx()
         self._process = os.getpid()
         self._retry_delays_s = [share * patience_s for share in _RETRY_SHARES]
-        self._client = self._create_client(url, token, socket)
+        headers = {"harken-project": quote(project, safe="")} if project else {}
+        if token:
+            headers["authorization"] = f"Bearer {token}"
+        self._client = self._create_client(url, headers, socket, ca_file)
 
     def request(
         self,
@@ -103,7 +111,13 @@ class ServiceConnection:
         if os.getpid() == self._process:
             self._client.close()
 
-    def _create_client(self, url: str, token: str, socket: str | Path | None) -> httpx.Client:
+    def _create_client(
+        self,
+        url: str,
+        headers: dict[str, str],
+        socket: str | Path | None,
+        ca_file: str | Path | None,
+    ) -> httpx.Client:
         library = self._httpx
         limits = library.Limits(
             max_connections=MAX_CONNECTIONS,
@@ -115,14 +129,11 @@ class ServiceConnection:
             uds=None if socket is None else str(socket),
             limits=limits,
             trust_env=False,
-            verify=url.startswith("https:"),  # Without TLS no certificates need be read.
+            verify=_trusted_certificates(ca_file) if url.startswith("https:") else False,
         )
-        headers = {"accept-encoding": "identity"}
-        if token:
-            headers["authorization"] = f"Bearer {token}"
         client: httpx.Client = library.Client(
             base_url=url,
-            headers=headers,
+            headers={"accept-encoding": "identity", **headers},
             transport=transport,
             trust_env=False,
         )
@@ -217,6 +228,17 @@ def check_address(url: str, *, has_token: bool) -> None:
             f"{url}: the token would cross the network unencrypted; use https, or a tunnel to a "
             f"port of this machine"
         )
+
+
+def _trusted_certificates(ca_file: str | Path | None) -> ssl.SSLContext | bool:
+    """Return the issuers that are trusted: those in a file, or the known ones (True)."""
+    if ca_file is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=str(ca_file))
+    except (OSError, ssl.SSLError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{ca_file}: not a file of certificates in PEM ({reason})") from None
 
 
 def _import_httpx() -> Any:

@@ -51,6 +51,7 @@ Code: TypeAlias = Literal[
     "log_locked",
     "too_large",
     "unsupported_media",
+    "quota_exceeded",
     "invalid",
     "batch_damaged",
     "object_damaged",
@@ -76,6 +77,7 @@ STATUS: dict[Code, int] = {
     "log_locked": 409,  # Another program writes the log.
     "too_large": 413,
     "unsupported_media": 415,  # The body is neither JSON nor MessagePack, or it is compressed.
+    "quota_exceeded": 429,  # The user has written too much in this period.
     "invalid": 422,
     "batch_damaged": 422,  # A name in the batch does not match its content.
     "object_damaged": 500,  # A stored object does not match its name.

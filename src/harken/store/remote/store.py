@@ -43,6 +43,7 @@ from harken.store.base import (
 )
 from harken.store.batch import compute_name, parse_needs
 from harken.store.branches import check_branch, check_head_name, check_source
+from harken.store.changes import ChangePage
 from harken.store.remote import wire
 from harken.store.remote.connection import ServiceConnection
 
@@ -60,7 +61,8 @@ class RemoteStore:
     """A client of the store at `url` (with a `token`) or at a Unix `socket`.
 
     Threads may share it. Broken connections are retried for about `patience_s`: every request may
-    be repeated. Raises ConfigError; all methods raise StoreError if the service is unavailable.
+    be repeated. `ca_file` and `project`: as for `ServiceConnection`. Raises ConfigError; all
+    methods raise StoreError if the service is unavailable.
     """
 
     def __init__(
@@ -70,8 +72,17 @@ class RemoteStore:
         token: str = "",
         socket: str | Path | None = None,
         patience_s: float = 1.0,
+        ca_file: str | Path | None = None,
+        project: str = "",
     ) -> None:
-        self._connection = ServiceConnection(url, token=token, socket=socket, patience_s=patience_s)
+        self._connection = ServiceConnection(
+            url,
+            token=token,
+            socket=socket,
+            patience_s=patience_s,
+            ca_file=ca_file,
+            project=project,
+        )
         self.address = self._connection.address
         self._tombstones: dict[Name, Tombstone] = {}
         """Cached on demand; the service may have more."""
@@ -260,6 +271,12 @@ class RemoteStore:
 
     def tombstones(self) -> dict[Name, Tombstone]:
         return self._get("tombstones", wire.Tombstones).tombstones
+
+    def changes(self, after: int = 0, limit: int = 1000) -> ChangePage:
+        """As `ChangeStore.changes`: those that the token may read."""
+        path = f"changes?after={after}&limit={max(1, min(limit, wire.MAX_NAMES))}"
+        response = self._connection.request(f"/v1/{path}", method="GET")
+        return self._decode_response(wire.read_json, response, ChangePage)
 
     def notes_digests(self) -> list[str]:
         """Return the digests of the notes of all commits: see `harken.store.notes`."""

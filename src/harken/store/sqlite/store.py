@@ -47,6 +47,7 @@ from harken.store.purge import purge_new_content
 from harken.store.raw_files import RawFiles
 from harken.store.retention import check_policy
 from harken.store.sqlite import commit_table, pack_table, side_tables
+from harken.store.sqlite.change_table import ChangeTable
 from harken.store.sqlite.commit_table import CommitRow
 from harken.store.sqlite.database import SqliteConnection, SqliteDatabase, read_version
 from harken.store.sqlite.gc import Sweep, measure_unused, rewrite_file
@@ -58,7 +59,7 @@ from harken.store.sqlite.writer import Writer
 
 
 @check_arguments
-class SqliteStore:
+class SqliteStore(ChangeTable):
     """A store in the file at `path`, which is created if it does not exist.
 
     Threads and processes may share it. A writer waits `patience_s` for others and then raises

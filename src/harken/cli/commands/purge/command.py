@@ -17,6 +17,7 @@ from harken.cli.commands.purge.home_files import (
     iter_files_with,
     rewrite_without,
 )
+from harken.cli.home_team import open_holds
 from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home
 from harken.config.settings import load_settings
@@ -79,6 +80,9 @@ def command(why: str, dry_run: bool, yes: bool, as_json: bool, home: Home) -> in
             _show(matches, as_json=as_json)
         if dry_run:
             return 0
+        with open_holds(home, store) as holds:
+            if holds is not None:
+                holds.check(place.name for place in matches.places if place.where == "store")
         _confirm(matches, yes=yes)
         try:
             purge_text(store, home.list_logs(), purge)

@@ -1,0 +1,1 @@
+"""The users of a service: their requests, rights and audit records."""
