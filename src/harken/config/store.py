@@ -146,10 +146,13 @@ def open_remote_store(home: Home, address: str) -> RemoteStore:
 
     if address.startswith(UNIX):
         return RemoteStore(socket=Path(address.removeprefix(UNIX)).expanduser())
-    ca_file = environment().get(CA_FILE, "").strip() or None
-    project = environment().get(PROJECT, "").strip()
-    token = _find_token(home, address)
-    return RemoteStore(address, token=token, ca_file=ca_file, project=project)
+    options = _build_options(home)
+    return RemoteStore(
+        address,
+        token=_find_token(home, address),
+        ca_file=options.ca_file,
+        project=options.project,
+    )
 
 
 def _build_options(
@@ -159,6 +162,8 @@ def _build_options(
         patience_s=patience_s,
         refuses_credentials=refuses_credentials,
         find_token=lambda address: _find_token(home, address),
+        ca_file=environment().get(CA_FILE, "").strip() or None,
+        project=environment().get(PROJECT, "").strip(),
     )
 
 

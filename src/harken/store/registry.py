@@ -54,6 +54,10 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether writes of content with a credential raise CredentialRefused."""
     find_token: Callable[[str], str] = _find_no_token
     """Returns the token of a service at an address. Raises ConfigError."""
+    ca_file: str | None = None
+    """The certificates of the issuers that are trusted for a service, in PEM."""
+    project: str = ""
+    """The project of new commits in a service with users."""
 
 
 class StoreOpener(Protocol):
@@ -126,7 +130,8 @@ def open_service(url: str, options: StoreOptions) -> Store:
     kind = RefusingRemoteStore if options.refuses_credentials else RemoteStore
     if get_scheme(url) == "unix":
         return kind(socket=Path(url.partition(":")[2]).expanduser())
-    return kind(url, token=options.find_token(url))
+    token = options.find_token(url)
+    return kind(url, token=token, ca_file=options.ca_file, project=options.project)
 
 
 def open_memory(url: str, options: StoreOptions) -> Store:

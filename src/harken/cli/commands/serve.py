@@ -101,7 +101,7 @@ def command(as_json: bool, home: Home, **options: Any) -> None:
     with listening(home, wish, tls) as place, ExitStack() as stack:
         store = open_served_store(home, settings, wish.store)
         stack.callback(store.close)
-        team = open_team(home)
+        team = open_team(home, wish.store)
         if team is not None:
             stack.callback(team.close)
         gate = AccessCheck(place.token, any_host=place.is_open)
@@ -173,7 +173,7 @@ def listening(home: Home, wish: ServeOptions, tls: TlsFiles | None) -> Iterator[
         with listen_in(path) as listener:
             yield BoundService(listener, f"unix:{path}", None)
         return
-    to_all = wish.open_to_network or (tls is not None and has_team(home))
+    to_all = wish.open_to_network or (tls is not None and has_team(home, wish.store))
     with listen_at(wish.host, wish.port, to_all=to_all) as listener:
         address = address_of(listener, "http" if tls is None else "https")
         yield BoundService(listener, address, ensure_token(home.token_file), to_all)

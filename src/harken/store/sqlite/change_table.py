@@ -9,12 +9,10 @@ Source: docs/formats/store.md, "Changes".
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from harken.store.branches import HEAD_PREFIXES
-from harken.store.changes import ChangeKind, ChangePage, StoreChange
+from harken.store.changes import ChangePage, build_page
 from harken.store.sqlite.database import SqliteConnection, split_script
 from harken.store.sqlite.side_tables import remove_seal
 
@@ -38,10 +36,6 @@ CREATE TRIGGER change_branch_deleted AFTER DELETE ON branch
 CREATE TRIGGER change_purged AFTER INSERT ON tombstone
     BEGIN INSERT INTO change (kind, name) VALUES (6, CAST(NEW.name AS BLOB)); END;
 """
-_COMMIT, _NOTES, _REMOVED, _MOVED, _DELETED, _PURGED = range(1, 7)
-_COMMIT_KINDS: dict[int, ChangeKind] = {_COMMIT: "commit", _NOTES: "notes", _REMOVED: "removed"}
-_NAME_BYTES = 32
-_Row: TypeAlias = tuple[int, int, bytes, bytes | None]
 _SELECT_SQL = "SELECT id, kind, name, head FROM change WHERE id > ? ORDER BY id LIMIT ?"
 
 
@@ -72,10 +66,7 @@ class ChangeTable(_Transactions):
         with self.snapshot() as connection:
             # A move of a branch is a deletion and an insertion, of which the last row is no part.
             rows = connection.execute(_SELECT_SQL, [after, limit + 2]).fetchall()
-        is_cut = len(rows) == limit + 2
-        changes = list(_iter_changes(rows, is_cut=is_cut))[:limit]
-        last = rows[-1][0] if rows and not is_cut else after
-        return ChangePage(changes, changes[-1].position if changes else last)
+        return build_page(rows, after, limit, remove_seal)
 
     def _keep_changes(self) -> None:
         """Create the table and the triggers if they do not exist."""
@@ -98,42 +89,3 @@ def split_statements(script: str) -> list[str]:
 def _has_table(connection: sqlite3.Connection) -> bool:
     query = "SELECT 1 FROM sqlite_schema WHERE name = 'change'"
     return connection.execute(query).fetchone() is not None
-
-
-def _iter_changes(rows: Sequence[_Row], *, is_cut: bool) -> Iterator[StoreChange]:
-    """Yield the changes of rows, without the last one if more follow.
-
-    Raises SealMismatch for a damaged head.
-    """
-    deleted: _Row | None = None
-    for number, row in enumerate(rows):
-        position, kind, data, head = row
-        if deleted is not None and (kind, data) != (_MOVED, deleted[2]):
-            yield _read_branch(deleted[0], data=deleted[2], was=deleted[3])
-            deleted = None
-        if is_cut and number == len(rows) - 1:
-            return
-        if kind in _COMMIT_KINDS:
-            if len(data) == _NAME_BYTES:  # A file that was damaged has shorter ones.
-                yield StoreChange(position, _COMMIT_KINDS[kind], f"ctx-{data.hex()}")
-        elif kind == _PURGED:
-            yield StoreChange(position, "purged", data.decode())
-        elif kind == _DELETED:
-            deleted = row
-        else:
-            yield _read_branch(position, data, head, None if deleted is None else deleted[3])
-            deleted = None
-    if deleted is not None:
-        yield _read_branch(deleted[0], data=deleted[2], was=deleted[3])
-
-
-def _read_branch(
-    position: int, data: bytes, head: bytes | None = None, was: bytes | None = None
-) -> StoreChange:
-    name = data.decode("utf-8", "surrogatepass")
-    is_head = name.startswith(HEAD_PREFIXES)
-    to, old = (
-        "" if sealed is None else ("art-" if is_head else "ctx-") + remove_seal(name, sealed).hex()
-        for sealed in (head, was)
-    )
-    return StoreChange(position, "head" if is_head else "branch", name, to, old)

@@ -9,13 +9,12 @@ import msgspec
 
 from harken.cli.commands.gc import find_roots, format_summary
 from harken.cli.commands.purge.home_files import forget_facts
-from harken.cli.home_team import open_directory, open_holds, record_action
+from harken.cli.home_team import is_in_service, open_directory, open_holds, record_action
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import COMMIT
 from harken.cli.options.time import Duration
 from harken.config.home import Home
 from harken.config.name_resolver import NameResolver
-from harken.config.settings import load_settings
 from harken.config.store import open_configured_store
 from harken.core.clock import system_clock
 from harken.core.commits import CommitId
@@ -108,7 +107,7 @@ def apply_command(home: Home, *, dry_run: bool, grace: float, as_json: bool) -> 
     """
     now_us = system_clock()
     with open_directory(home) as directory, open_configured_store(home) as store:
-        if load_settings(home).store is not None or not isinstance(store, ChangeStore):
+        if is_in_service(home) or not isinstance(store, ChangeStore):
             raise ConfigError("rules are applied where the store is: run this in its home")
         with open_holds(home, store) as holds:
             held_names = {*(holds.list_commits() if holds else ())}
