@@ -51,6 +51,7 @@ MAX_FILES_PER_FOLDER = 15
 LARGE_FOLDERS = {
     "harken/agents": "one class of agents a module, beside five folders",
     "harken/store/sqlite": "one module for each table or step: the listing is that of the format",
+    "harken/store": "one module for each concept that all kinds of stores share",
     "harken/cli/commands": "one module for each command: the listing is the list of commands",
 }
 """Folders with more files than others, each with its reason."""

@@ -30,7 +30,7 @@ _TABLES = (
     commits bigint NOT NULL, PRIMARY KEY (owner, period))""",
 )
 _LOCK = "SELECT pg_advisory_xact_lock(hashtext('harken team'), hashtext(current_schema()))"
-_PATIENCE_S = 30.0
+_WAIT_S = 30.0
 T = TypeVar("T")
 
 
@@ -40,7 +40,7 @@ class PostgresDirectory:
     Raises ConfigError for an invalid URL, StoreError.
     """
 
-    def __init__(self, url: str, *, patience_s: float = _PATIENCE_S) -> None:
+    def __init__(self, url: str, *, patience_s: float = _WAIT_S) -> None:
         self._database = PostgresDatabase(parse_address(url), patience_s)
         self._change(lambda tx: [tx.execute(statement) for statement in _TABLES])
 

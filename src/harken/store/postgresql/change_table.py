@@ -60,7 +60,7 @@ _SELECT = "SELECT id, kind, name, head FROM change WHERE id > %s ORDER BY id LIM
 _EXISTS = "SELECT to_regclass('change') IS NOT NULL"
 
 
-class ChangeTable:
+class PostgresChangeTable:
     """The changes of the store that inherits from it."""
 
     _database: PostgresDatabase

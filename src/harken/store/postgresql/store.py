@@ -42,7 +42,7 @@ from harken.store.branches import (
 )
 from harken.store.postgresql import queries, schema
 from harken.store.postgresql.address import parse_address
-from harken.store.postgresql.change_table import ChangeTable
+from harken.store.postgresql.change_table import PostgresChangeTable
 from harken.store.postgresql.check import iter_findings
 from harken.store.postgresql.database import PostgresDatabase, Transaction
 from harken.store.postgresql.gc import GarbageCollection
@@ -72,7 +72,7 @@ _LOWEST, _HIGHEST = b"", b"\xff"
 
 
 @check_arguments
-class PostgresStore(ChangeTable):
+class PostgresStore(PostgresChangeTable):
     """A store at a URL: `postgresql://user@host/database?packs=s3://bucket/prefix`.
 
     Threads and processes may share it. The tables are created if there are none. A lost connection
