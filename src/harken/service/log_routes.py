@@ -64,9 +64,14 @@ class Logs:
     def list_logs(self, after: str) -> list[wire.ListedLog]:
         """Return the logs whose names follow `after`, sorted, as many as fit into a response.
 
-        Raises RequestRefused.
+        Files with names that no request may have are left out. Raises RequestRefused.
         """
-        names = {path.stem: stat for path, stat in stat_logs(self._require_folder()).items()}
+        names = {
+            path.stem.removeprefix(self._prefix): stat
+            for path, stat in stat_logs(self._require_folder()).items()
+            if path.stem.startswith(self._prefix)
+            and _NAME_PATTERN.fullmatch(path.stem.removeprefix(self._prefix))
+        }
         batch = sorted(name for name in names if name > after)[: wire.MAX_LISTED_LOGS]
         return [
             wire.ListedLog(name, names[name].size_bytes, names[name].modified_ns) for name in batch

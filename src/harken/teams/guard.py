@@ -23,7 +23,15 @@ from harken.core.commits import (
     decode_commit,
 )
 from harken.errors import BranchConflict, NameNotFound, NotesConflict, ObjectNotFound
-from harken.store.base import GcResult, Name, ObjectKind, RetentionPolicy, Tombstone, WriteBatch
+from harken.store.base import (
+    GcResult,
+    Name,
+    ObjectKind,
+    Progress,
+    RetentionPolicy,
+    Tombstone,
+    WriteBatch,
+)
 from harken.store.batch import BATCH, MESSAGE_START, BatchContents, compute_name, validate_batch
 from harken.store.remote.errors import RequestRefused
 from harken.teams.access_index import UPLOAD_US, AccessIndex, FollowedStore, facts_of
@@ -131,10 +139,18 @@ class GuardedStore(GuardedReads):
         self.touched += names
 
     def collect(
-        self, roots: Collection[Name], *, now: str, grace_s: float = 3600, dry_run: bool = False
+        self,
+        roots: Collection[Name],
+        *,
+        now: str,
+        grace_s: float = 3600,
+        dry_run: bool = False,
+        on_progress: Progress | None = None,
     ) -> GcResult:
         self._require_unlimited("admin", "collect garbage")
-        return self._store.collect(roots, now=now, grace_s=grace_s, dry_run=dry_run)
+        return self._store.collect(
+            roots, now=now, grace_s=grace_s, dry_run=dry_run, on_progress=on_progress
+        )
 
     def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
         self._check_owners("purge", stand_ins, "purge")

@@ -11,7 +11,7 @@ from typing import Any
 
 from harken.core.commits import CommitId, CommitNotes
 from harken.errors import ConfigError, NameNotFound
-from harken.store.base import NO_LIMIT, GcResult, Name, Tombstone
+from harken.store.base import NO_LIMIT, GcResult, Name, Progress, Tombstone
 from harken.teams.access_index import AccessIndex, FollowedStore, facts_of
 from harken.teams.commit_objects import list_objects
 from harken.teams.directory import RetentionRule
@@ -104,10 +104,18 @@ class HoldingStore:
         self._store.update_notes(name, notes, was=was)
 
     def collect(
-        self, roots: Collection[Name], *, now: str, grace_s: float = 3600, dry_run: bool = False
+        self,
+        roots: Collection[Name],
+        *,
+        now: str,
+        grace_s: float = 3600,
+        dry_run: bool = False,
+        on_progress: Progress | None = None,
     ) -> GcResult:
         all_roots = [*roots, *self._holds.list_commits()]
-        return self._store.collect(all_roots, now=now, grace_s=grace_s, dry_run=dry_run)
+        return self._store.collect(
+            all_roots, now=now, grace_s=grace_s, dry_run=dry_run, on_progress=on_progress
+        )
 
     def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
         self._holds.check(stand_ins)

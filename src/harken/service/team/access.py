@@ -33,10 +33,14 @@ READ_ROUTES = frozenset(
         "GET /v1/labels/{label}",
         "GET /v1/names",
         "GET /v1/changes",
+        "GET /v1/logs",
+        "GET /v1/logs/{name}",
+        "GET /v1/logs/{name}/lines",
         "GET /v1/openapi.json",
         "GET /v1/store/raw/{name}",
         "GET /v1/store/chunks/{name}",
         "GET /v1/store/things",
+        "GET /v1/store/notes-digests",
         "GET /v1/store/stats",
         "GET /v1/store/kept",
         "GET /v1/store/tombstones",
@@ -68,7 +72,6 @@ WRITE_ROUTES = frozenset(
         "POST /v1/store/move-branch",
         "POST /v1/store/move-head",
         "POST /v1/store/set-heads",
-        "GET /v1/logs/{name}",
         "POST /v1/logs/{name}",
     }
 )
