@@ -22,7 +22,7 @@ from harken.store.notes import compute_notes_digests, merge_notes
 
 
 class NotesResult(msgspec.Struct):
-    """The commits whose notes were changed, and those with another summary on both sides."""
+    """The commits with changed notes, and those with another summary on both sides."""
 
     changed: list[CommitId] = msgspec.field(default_factory=list)
     conflicting: list[CommitId] = msgspec.field(default_factory=list)

@@ -126,7 +126,7 @@ class Puller(msgspec.Struct):
                 self.on_progress("sessions", number, len(logs))
 
     def _pull_heads(self, heads: dict[HeadName, ArtifactRef], result: TransferResult) -> None:
-        """Pull the tickets and imported files whose heads changed on the remote."""
+        """Pull the tickets and imported files with heads that changed on the remote."""
         known_heads = self.mirror.heads()
         moved_heads = {name: head for name, head in heads.items() if known_heads.get(name) != head}
         tickets = {

@@ -23,7 +23,7 @@ _NAMES_PER_BATCH = 500
 def find_foreign_purges(
     store: Store, remote_stones: Mapping[Name, Tombstone], local_stones: Mapping[Name, Tombstone]
 ) -> dict[Name, Tombstone]:
-    """Return the purges of another store whose content this local store still has."""
+    """Return the purges of another store, of content that this local store still has."""
     candidates = [
         name
         for name, tombstone in remote_stones.items()

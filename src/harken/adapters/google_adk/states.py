@@ -44,7 +44,7 @@ class States:
         return _fold(decode_lines(conversation.get_lines()))
 
     def read_all(self, id_prefix: str) -> dict[str, dict[str, Any]]:
-        """Return the states whose ids start with a prefix, by id."""
+        """Return the states with ids that start with a prefix, by id."""
         heads = [*STATE.list_heads(self._store, id_prefix).values()]
         states: dict[str, dict[str, Any]] = {}
         for stored, lines in zip(

@@ -108,7 +108,7 @@ def encode_effect(record: ToolEffectRecord) -> dict[str, Any]:
 
 
 def encode_snapshot(snapshot: ContinuableSnapshot, ctx: CommitId | None) -> dict[str, Any]:
-    """Return the item of a snapshot whose messages are those of a commit."""
+    """Return the item of a snapshot with the messages of a commit."""
     members = {
         "run_id": snapshot.run_id,
         "step_index": snapshot.step_index,

@@ -207,7 +207,7 @@ class HarkenStepStore(StoreUser):
     async def latest_snapshot(
         self, *, run_id: str, include_interrupted: bool = False
     ) -> ContinuableSnapshot | None:
-        """Return the last snapshot of a run whose tool calls have results, or the last one."""
+        """Return the last snapshot of a run with results for its tool calls, or the last one."""
 
         def read() -> ContinuableSnapshot | None:
             for record in reversed(self._read_records(run_id).snapshots):

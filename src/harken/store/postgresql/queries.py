@@ -103,7 +103,7 @@ def lock_head(tx: Transaction, name: str) -> bytes | None:
 
 
 def read_heads(database: PostgresDatabase, prefix: str) -> list[tuple[str, bytes]]:
-    """Return the heads whose names start with a prefix, sorted by name."""
+    """Return the heads with names that start with a prefix, sorted by name."""
     key = encode_text(prefix)
     query = "SELECT name, head FROM head WHERE name >= %s AND substring(name, 1, %s) = %s"
     rows = database.fetch(f"{query} ORDER BY name", [key, len(key), key])

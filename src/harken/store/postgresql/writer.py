@@ -379,7 +379,7 @@ def decode_tombstone(prefix: str, record: bytes, stand_in: bytes | None) -> Tomb
 
 
 def set_head(tx: Transaction, name: str, to: ArtifactRef | CommitId, *, is_new: bool) -> None:
-    """Set a head whose row is locked, or insert it. A concurrent insert fails."""
+    """Set a head with a locked row, or insert it. A concurrent insert fails."""
     if is_new:
         query = "INSERT INTO head (head, name) VALUES (%s, %s)"
     else:

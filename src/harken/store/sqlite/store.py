@@ -415,8 +415,7 @@ class SqliteStore(ChangeTable):
                 if cached
             }
             missing = [name for name, cached in is_cached.items() if not cached]
-            numbers_by_name = find_numbers(connection, missing) if missing else {}
-            for batch in iter_batches(sort_by_pack(numbers_by_name)):
+            for batch in iter_batches(sort_by_pack(find_numbers(connection, missing))):
                 self._pack_cache.load(connection, [numbers[-1] for _, numbers in batch])
                 for name, numbers in batch:
                     by_name[name] = self._pack_cache.find(connection, name, reversed(numbers))
