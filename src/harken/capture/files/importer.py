@@ -41,7 +41,7 @@ from harken.capture.files.parsed_file import FileSummary, PreparedStep, complete
 from harken.capture.files.report import ImportProgress, ImportResult, Report
 from harken.capture.files.sources import File, with_companions
 from harken.capture.files.stored_files import StoredFiles, summarize_stored
-from harken.capture.files.worker_pool import start_pool
+from harken.capture.files.worker_pool import ReaderPool
 from harken.capture.files.write_buffer import WriteBuffer, find_existing_commits
 from harken.capture.redacted_file import FileNotRedactable, iter_file
 from harken.context.checkpoint import CommitIdentity
@@ -50,6 +50,7 @@ from harken.core.clock import normalize_rfc3339
 from harken.core.commits import ArtifactRef, Commit, CommitId
 from harken.core.secrets.redaction import Credentials, find_kind, redact
 from harken.errors import CredentialRefused, FormatError, HarkenError
+from harken.executors.workers import Workers
 from harken.index.catalogue import Catalogue
 from harken.store.base import Name, Store, Tombstone
 from harken.store.batch import name_commit
@@ -75,7 +76,7 @@ class Importer:
         store: Store,
         catalogue: Catalogue,
         *,
-        jobs: int = 1,
+        workers: Workers | None = None,
         identity: CommitIdentity | None = None,
         live_since: str | None = None,
         hashes: RunningHashes | None = None,
@@ -83,13 +84,13 @@ class Importer:
     ) -> None:
         """Write to this store, and list the files in this catalogue.
 
-        jobs: the number of processes that read files if there is much to read. 1 means this process
+        workers: the processes that read files if there is much to read. None means this process
         only. identity: the identity of new commits. live_since: steps at or after this time are
         recorded while their session runs, so their trigger is a turn boundary, not an import.
         hashes: those of files that grow, for several importers. redact: removes credentials before
-        anything is stored, and counts them; then this process alone reads the files.
+        anything is stored, and counts them.
         """
-        self._jobs, self._identity = jobs if redact is None else 1, identity or CommitIdentity()
+        self._workers, self._identity = workers or Workers(), identity or CommitIdentity()
         self._redact = redact
         self._live_since = None if live_since is None else normalize_rfc3339(live_since)
         self._store, self._catalogue, self._shelf = store, catalogue, _StoreLargeFiles(store)
@@ -101,6 +102,8 @@ class Importer:
         """The states of files in the store when the run began."""
         self._purged: Mapping[Name, Tombstone] = {}
         """The purged content of the store when the run began."""
+        self.lost_workers = 0
+        """The number of times that files were parsed again because a worker had died."""
         self._readings: dict[str, SavedReading] = {}
         """The earlier readings of files that may have grown."""
 
@@ -204,12 +207,19 @@ class Importer:
     def _open_ahead(self, files: Sequence[File]) -> Iterator[tuple[File, Callable[[], OpenedFile]]]:
         """Yield files in order, with a function that opens each."""
         changed = [file for file in files if file.name not in self._readings]
-        if self._jobs > 1 and sum(file.size for file in changed) >= MIN_POOL_BYTES:
-            with start_pool(self._jobs) as pool:
+        is_worthwhile = sum(file.size for file in changed) >= MIN_POOL_BYTES
+        if (
+            changed
+            and self._workers.has_processes
+            and (is_worthwhile or not self._workers.is_local)
+        ):
+            with self._workers.open() as executor:
+                pool = ReaderPool(executor, is_redacted=self._redact is not None)
                 ahead = pool.ahead(changed, self._open_file)
                 for file in files:
                     is_grown = file.name in self._readings
                     yield (file, partial(self._open_file, file)) if is_grown else next(ahead)
+                self.lost_workers += executor.lost_workers
         else:
             for file in files:
                 yield file, partial(self._open_file, file)
