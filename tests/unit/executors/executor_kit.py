@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -50,3 +51,9 @@ def die_always(folder: Path, number: int) -> int:
 def worker_id(number: int) -> int:
     """Return the process that runs the item."""
     return os.getpid()
+
+
+def sleep_long(number: int) -> int:
+    """Sleep for a minute."""
+    time.sleep(60)
+    return number

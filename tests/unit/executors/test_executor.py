@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from tests.unit.executors.executor_kit import (
     PROCESSES,
     die_always,
     die_once,
+    sleep_long,
     square,
     worker_id,
 )
@@ -86,6 +89,18 @@ def test_no_process_is_left_when_results_are_not_taken() -> None:
         assert next(results) == (0, 0)
         assert set(multiprocessing.active_children()) > before
     assert set(multiprocessing.active_children()) == before
+
+
+def test_running_tasks_end_with_the_executor() -> None:
+    began_s = time.monotonic()
+
+    def items() -> Iterator[int]:
+        yield from (1, 2)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), PROCESSES.open() as executor:
+        next(executor.map(sleep_long, items(), max_items=1))
+    assert time.monotonic() - began_s < 20
 
 
 def test_items_are_taken_ahead_up_to_a_number_of_bytes() -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -50,6 +50,7 @@ from harken.core.clock import normalize_rfc3339
 from harken.core.commits import ArtifactRef, Commit, CommitId
 from harken.core.secrets.redaction import Credentials, find_kind, redact
 from harken.errors import CredentialRefused, FormatError, HarkenError
+from harken.executors.executor import Executor
 from harken.executors.workers import Workers
 from harken.index.catalogue import Catalogue
 from harken.store.base import Name, Store, Tombstone
@@ -102,6 +103,8 @@ class Importer:
         """The states of files in the store when the run began."""
         self._purged: Mapping[Name, Tombstone] = {}
         """The purged content of the store when the run began."""
+        self._executor: Executor | None = None
+        """The workers, while they run."""
         self.lost_workers = 0
         """The number of times that files were parsed again because a worker had died."""
         self._readings: dict[str, SavedReading] = {}
@@ -113,8 +116,16 @@ class Importer:
         """Import files and their companions. Yield each result when it is in the store.
 
         `tell` is called after each file that had to be read. Unchanged files are not read again. A
-        file that cannot be read is reported. Raises StoreError.
+        file that cannot be read is reported. Raises StoreError; ConfigError, ExecutorFailed if the
+        workers cannot be used.
         """
+        with ExitStack() as stack:
+            yield from self._run(files, tell, stack)
+
+    def _run(
+        self, files: Sequence[File], tell: Callable[[ImportProgress], None], stack: ExitStack
+    ) -> Iterator[ImportResult]:
+        """Import files. `stack` ends the workers."""
         names = {file.name: file for file in with_companions(files)}
         self._stored = StoredFiles(self._store)
         unchanged = self._unchanged(names)
@@ -128,7 +139,7 @@ class Importer:
         ready: list[tuple[File, ImportResult]] = []
         later: list[File] = []
         for batch in (new, later):
-            for file, open_file in self._open_ahead(batch):
+            for file, open_file in self._open_ahead(batch, stack):
                 try:
                     result = self._import_file(file, open_file, is_last=batch is later)
                     ready.append((file, result))
@@ -204,7 +215,9 @@ class Importer:
         spawn_key = report.orphan
         return spawn_key is not None and self._catalogue.spawner(*spawn_key) is not None
 
-    def _open_ahead(self, files: Sequence[File]) -> Iterator[tuple[File, Callable[[], OpenedFile]]]:
+    def _open_ahead(
+        self, files: Sequence[File], stack: ExitStack
+    ) -> Iterator[tuple[File, Callable[[], OpenedFile]]]:
         """Yield files in order, with a function that opens each."""
         changed = [file for file in files if file.name not in self._readings]
         is_worthwhile = sum(file.size for file in changed) >= MIN_POOL_BYTES
@@ -213,16 +226,22 @@ class Importer:
             and self._workers.has_processes
             and (is_worthwhile or not self._workers.is_local)
         ):
-            with self._workers.open() as executor:
-                pool = ReaderPool(executor, is_redacted=self._redact is not None)
-                ahead = pool.ahead(changed, self._open_file)
-                for file in files:
-                    is_grown = file.name in self._readings
-                    yield (file, partial(self._open_file, file)) if is_grown else next(ahead)
-                self.lost_workers += executor.lost_workers
+            if self._executor is None:
+                self._executor = stack.enter_context(self._workers.open())
+                stack.callback(self._forget_executor)
+            pool = ReaderPool(self._executor, is_redacted=self._redact is not None)
+            ahead = pool.ahead(changed, self._open_file)
+            for file in files:
+                is_grown = file.name in self._readings
+                yield (file, partial(self._open_file, file)) if is_grown else next(ahead)
         else:
             for file in files:
                 yield file, partial(self._open_file, file)
+
+    def _forget_executor(self) -> None:
+        if self._executor is not None:
+            self.lost_workers += self._executor.lost_workers
+        self._executor = None
 
     def _open_file(self, file: File) -> OpenedFile:
         saved = self._readings.get(file.name)
