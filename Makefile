@@ -1,13 +1,14 @@
 # Few verbs. `make demo` and `make test` need Python 3.11 or newer, make and git, and nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full check bench peers backends frameworks docs req venv lock web pictures
+.PHONY: help demo test test-full test-ray check bench peers backends frameworks docs req venv lock web pictures
 
 # The first Python that is new enough, and how many tests run at once: more than two cores, since
 # tests of terminals, servers and clocks wait.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
 JOBS ?= 3
+RAY_TESTS = tests/unit/executors tests/cli/test_import_engines.py
 
 # Bytecode is kept, whatever the caller's environment says: the tests start hundreds of processes,
 # and each would compile what it imports.
@@ -32,6 +33,9 @@ test: $(ready) ## the tests
 
 test-full: $(ready) ## the tests, with the long forms
 	HARKEN_TEST_FORKS=0 $(bin)/python -m pytest -n $(JOBS) --dist loadfile --hypothesis-profile=full
+
+test-ray: .venv-ray/.stamp ## the tests of batch work on Ray, in .venv-ray, from its lock
+	.venv-ray/bin/python -m pytest -q $(RAY_TESTS)
 
 check: $(ready) ## style, types, layers, size
 	$(bin)/ruff check
@@ -69,6 +73,7 @@ lock: $(bin)/.uv ## requirements/*.txt, from pyproject.toml: make lock ARGS=--up
 	$(compile) pyproject.toml --extra all --group dev -c requirements/base.txt -o requirements/dev.txt
 	$(compile) pyproject.toml $(large) --group frameworks -c requirements/base.txt -o requirements/frameworks.txt
 	$(compile) --group peers -o requirements/peers.txt
+	$(compile) pyproject.toml --extra ray --extra tables --group ray -c requirements/dev.txt -o requirements/ray.txt
 	$(compile) --group backends -o requirements/backends.txt
 	$(compile) --group bootstrap -o requirements/uv.txt
 
@@ -82,6 +87,12 @@ $(ready): requirements/dev.txt pyproject.toml | $(bin)/.uv
 .venv-peers/.stamp: requirements/peers.txt | $(bin)/python
 	$(bin)/python -m venv .venv-peers
 	.venv-peers/bin/python -m pip install --quiet --no-input --require-hashes -r requirements/peers.txt
+	@touch $@
+
+.venv-ray/.stamp: requirements/ray.txt pyproject.toml | $(bin)/python
+	$(bin)/python -m venv .venv-ray
+	.venv-ray/bin/python -m pip install --quiet --no-input --require-hashes -r requirements/ray.txt
+	.venv-ray/bin/python -m pip install --quiet --no-input --no-deps --no-build-isolation -e .
 	@touch $@
 
 .venv-backends/.stamp: requirements/backends.txt | $(bin)/python

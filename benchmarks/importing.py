@@ -22,6 +22,7 @@ from benchmarks.measure import RUNS, Row, cpu_s, median, spread, wall_s
 from harken.capture.files.importer import Importer
 from harken.capture.files.report import ImportResult
 from harken.capture.files.sources import File, iter_files, sort_for_import
+from harken.executors.workers import Workers
 from harken.index.catalogue import Catalogue
 from harken.store.sqlite.store import SqliteStore
 
@@ -84,7 +85,7 @@ def _run(files: Sequence[File]) -> _Run:
 def _import(
     store: SqliteStore, catalogue: Catalogue, files: Sequence[File], jobs: int = 1
 ) -> list[ImportResult]:
-    return list(Importer(store, catalogue, jobs=jobs).run(files))
+    return list(Importer(store, catalogue, workers=Workers(jobs=jobs)).run(files))
 
 
 def _rows_of(name: str, files: Sequence[File]) -> list[Row]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from harken.analytics.table_schema import SCHEMA_VERSION, TABLES, TEXT
+from harken.analytics.tables.table_schema import SCHEMA_VERSION, TABLES, TEXT
 from tests.docs.examples import ROOT
 
 PAGE = (ROOT / "docs" / "formats" / "tables.md").read_text("utf-8")

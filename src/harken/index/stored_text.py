@@ -28,14 +28,8 @@ def read_texts(
     program may have the message. Raises StoreError.
     """
     names = [Hash(row["hash"].hex()) for row in rows]
-    texts = {} if store is None else read_stored_texts(store, names)
-    if store is not None:
-        missing = {
-            row["ctx"]
-            for name, row in zip(names, rows, strict=True)
-            if name not in texts and row.get("ctx")
-        }
-        texts |= _read_commit_texts(store, [CommitId(f"ctx-{ctx.hex()}") for ctx in missing])
+    commits = [CommitId(f"ctx-{row['ctx'].hex()}") if row.get("ctx") else None for row in rows]
+    texts = {} if store is None else read_committed_texts(store, names, commits)
     return [
         texts.get(name) or _read_logged_text(database, row)
         for name, row in zip(names, rows, strict=True)
@@ -51,6 +45,24 @@ def read_stored_texts(store: Store, names: Sequence[Hash]) -> dict[Hash, Message
         dict.fromkeys(part for message_shape in shapes.values() for part in message_shape.parts)
     )
     return {name: extract_text(shape, parts) for name, shape in shapes.items()}
+
+
+def read_committed_texts(
+    store: Store, names: Sequence[Hash], commits: Sequence[CommitId | None]
+) -> dict[Hash, MessageText]:
+    """Return the texts of those messages that the store contains, also in bytes of commits.
+
+    commits: the commit of each message, or None. Raises StoreError.
+    """
+    texts = read_stored_texts(store, names)
+    missing = dict.fromkeys(
+        ctx for name, ctx in zip(names, commits, strict=True) if ctx and name not in texts
+    )
+    wanted = set(names)
+    for name, text in _read_commit_texts(store, list(missing)).items():
+        if name in wanted:
+            texts[name] = text
+    return texts
 
 
 def _read_commit_texts(store: Store, names: Sequence[CommitId]) -> dict[Hash, MessageText]:

@@ -108,6 +108,8 @@ class ParsedFile(msgspec.Struct, array_like=True):
     copy: bytes | None
     """Its bytes, if they cannot be read again."""
     steps: list[tuple[int, PreparedStep]]
+    credentials: Credentials | None = None
+    """The credentials that were removed from it. None if none are removed."""
 
     def to_opened_file(self, path: Path) -> OpenedFile | None:
         """Return the opened file. Return None if the file has changed. Raises OSError."""
@@ -130,6 +132,7 @@ class ParsedFile(msgspec.Struct, array_like=True):
             chunks=self.cut,
             steps=self.steps,
             parsed_bytes=ends[-1],
+            credentials=self.credentials,
         )
 
 
@@ -169,9 +172,12 @@ def _redact_copy(path: Path, native: RuntimeFormat, credentials: Credentials) ->
         raise FormatError(native.name, f"its credentials cannot be removed: {error}") from None
 
 
-def read_whole_file(file: File) -> ParsedFile:
-    """Read and parse a complete file. Raises OSError, FileTooLarge."""
-    opened = open_source_file(file, None)
+def read_whole_file(file: File, credentials: Credentials | None = None) -> ParsedFile:
+    """Read and parse a complete file, and remove credentials if they are given.
+
+    Raises OSError, FileTooLarge.
+    """
+    opened = open_source_file(file, None, credentials)
     steps: list[tuple[int, PreparedStep]] = []
     try:
         steps += opened.steps
@@ -179,6 +185,7 @@ def read_whole_file(file: File) -> ParsedFile:
     except FormatError as error:
         ending, steps = failed_summary(file.display_name, opened.raw, error), []
     mark, pieces = opened.fingerprint, opened.pieces
+    is_changed = opened.is_copy or (credentials is not None and bool(credentials.kinds))
     return ParsedFile(
         mark.size,
         mark.mtime_ns,
@@ -187,8 +194,9 @@ def read_whole_file(file: File) -> ParsedFile:
         opened.runtime,
         opened.raw,
         list_chunks(pieces),
-        b"".join([piece.body for piece in pieces]) if opened.is_copy else None,
+        b"".join([piece.body for piece in pieces]) if is_changed else None,
         steps,
+        credentials,
     )
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -41,7 +41,7 @@ from harken.capture.files.parsed_file import FileSummary, PreparedStep, complete
 from harken.capture.files.report import ImportProgress, ImportResult, Report
 from harken.capture.files.sources import File, with_companions
 from harken.capture.files.stored_files import StoredFiles, summarize_stored
-from harken.capture.files.worker_pool import start_pool
+from harken.capture.files.worker_pool import ReaderPool
 from harken.capture.files.write_buffer import WriteBuffer
 from harken.capture.redacted_file import FileNotRedactable, iter_file
 from harken.context.checkpoint import CommitIdentity
@@ -50,6 +50,8 @@ from harken.core.clock import normalize_rfc3339
 from harken.core.commits import ArtifactRef, Commit, CommitId
 from harken.core.secrets.redaction import Credentials, find_kind, redact
 from harken.errors import CredentialRefused, FormatError, HarkenError
+from harken.executors.executor import Executor
+from harken.executors.workers import Workers
 from harken.index.catalogue import Catalogue
 from harken.store.base import Name, Store, Tombstone
 from harken.store.batch import name_commit
@@ -76,7 +78,7 @@ class Importer:
         store: Store,
         catalogue: Catalogue,
         *,
-        jobs: int = 1,
+        workers: Workers | None = None,
         identity: CommitIdentity | None = None,
         live_since: str | None = None,
         hashes: RunningHashes | None = None,
@@ -84,13 +86,13 @@ class Importer:
     ) -> None:
         """Write to this store, and list the files in this catalogue.
 
-        jobs: the number of processes that read files if there is much to read. 1 means this process
+        workers: the processes that read files if there is much to read. None means this process
         only. identity: the identity of new commits. live_since: steps at or after this time are
         recorded while their session runs, so their trigger is a turn boundary, not an import.
         hashes: those of files that grow, for several importers. redact: removes credentials before
-        anything is stored, and counts them; then this process alone reads the files.
+        anything is stored, and counts them.
         """
-        self._jobs, self._identity = jobs if redact is None else 1, identity or CommitIdentity()
+        self._workers, self._identity = workers or Workers(), identity or CommitIdentity()
         self._redact = redact
         self._live_since = None if live_since is None else normalize_rfc3339(live_since)
         self._store, self._catalogue, self._shelf = store, catalogue, _StoreLargeFiles(store)
@@ -102,6 +104,10 @@ class Importer:
         """The states of files in the store when the run began."""
         self._purged: Mapping[Name, Tombstone] = {}
         """The purged content of the store when the run began."""
+        self._executor: Executor | None = None
+        """The workers, while they run."""
+        self.lost_workers = 0
+        """The number of times that files were parsed again because a worker had died."""
         self._readings: dict[str, SavedReading] = {}
         """The earlier readings of files that may have grown."""
 
@@ -111,8 +117,16 @@ class Importer:
         """Import files and their companions. Yield each result when it is in the store.
 
         `tell` is called after each file that had to be read. Unchanged files are not read again. A
-        file that cannot be read is reported. Raises StoreError.
+        file that cannot be read is reported. Raises StoreError; ConfigError, ExecutorFailed if the
+        workers cannot be used.
         """
+        with ExitStack() as stack:
+            yield from self._run(files, tell, stack)
+
+    def _run(
+        self, files: Sequence[File], tell: Callable[[ImportProgress], None], stack: ExitStack
+    ) -> Iterator[ImportResult]:
+        """Import files. `stack` ends the workers."""
         names = {file.name: file for file in with_companions(files)}
         self._stored = StoredFiles(self._store)
         unchanged = self._unchanged(names)
@@ -126,7 +140,7 @@ class Importer:
         ready: list[tuple[File, ImportResult]] = []
         later: list[File] = []
         for batch in (new, later):
-            for file, open_file in self._open_ahead(batch):
+            for file, open_file in self._open_ahead(batch, stack):
                 try:
                     result = self._import_file(file, open_file, is_last=batch is later)
                     ready.append((file, result))
@@ -202,18 +216,33 @@ class Importer:
         spawn_key = report.orphan
         return spawn_key is not None and self._catalogue.spawner(*spawn_key) is not None
 
-    def _open_ahead(self, files: Sequence[File]) -> Iterator[tuple[File, Callable[[], OpenedFile]]]:
+    def _open_ahead(
+        self, files: Sequence[File], stack: ExitStack
+    ) -> Iterator[tuple[File, Callable[[], OpenedFile]]]:
         """Yield files in order, with a function that opens each."""
         changed = [file for file in files if file.name not in self._readings]
-        if self._jobs > 1 and sum(file.size for file in changed) >= MIN_POOL_BYTES:
-            with start_pool(self._jobs) as pool:
-                ahead = pool.ahead(changed, self._open_file)
-                for file in files:
-                    is_grown = file.name in self._readings
-                    yield (file, partial(self._open_file, file)) if is_grown else next(ahead)
+        is_worthwhile = sum(file.size for file in changed) >= MIN_POOL_BYTES
+        if (
+            changed
+            and self._workers.has_processes
+            and (is_worthwhile or not self._workers.is_local)
+        ):
+            if self._executor is None:
+                self._executor = stack.enter_context(self._workers.open())
+                stack.callback(self._forget_executor)
+            pool = ReaderPool(self._executor, is_redacted=self._redact is not None)
+            ahead = pool.ahead(changed, self._open_file)
+            for file in files:
+                is_grown = file.name in self._readings
+                yield (file, partial(self._open_file, file)) if is_grown else next(ahead)
         else:
             for file in files:
                 yield file, partial(self._open_file, file)
+
+    def _forget_executor(self) -> None:
+        if self._executor is not None:
+            self.lost_workers += self._executor.lost_workers
+        self._executor = None
 
     def _open_file(self, file: File) -> OpenedFile:
         saved = self._readings.get(file.name)

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,7 +18,8 @@ from harken.capture.files.file_reader import FileTooLarge, OpenedFile
 from harken.capture.files.importer import Importer
 from harken.capture.files.report import ImportResult
 from harken.capture.files.sources import File, iter_files
-from harken.capture.files.worker_pool import ReaderPool, start_pool
+from harken.capture.files.worker_pool import ReaderPool
+from harken.executors.workers import Workers
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
@@ -29,8 +29,8 @@ from tests.unit.formats.transcript_kit import Transcript, text_block
 
 @pytest.fixture(scope="module")
 def crew() -> Iterator[ReaderPool]:
-    with start_pool(2) as pool:
-        yield pool
+    with Workers(jobs=2).open() as executor:
+        yield ReaderPool(executor)
 
 
 def talk(words: str, *, padding: int = 0) -> Transcript:
@@ -97,7 +97,7 @@ def test_pool_rereads_a_file_that_changed_after_parsing(crew: ReaderPool, tmp_pa
 def test_pool_reports_an_unreadable_file_in_its_turn(crew: ReaderPool, tmp_path: Path) -> None:
     (file,) = write_files(tmp_path, a=talk("Hi"))
     file.path.unlink()
-    [(_, brings)] = crew.ahead([file], read_nothing)
+    [(_, brings)] = crew.ahead([file], lambda file: file_reader.open_source_file(file, None))
     with pytest.raises(FileNotFoundError):
         brings()
 
@@ -138,27 +138,14 @@ _READS = """
 import multiprocessing, sys, time
 from pathlib import Path
 from harken.capture.files.file_reader import open_source_file as bring
-from harken.capture.files.worker_pool import start_pool as crew_of
+from harken.capture.files.worker_pool import ReaderPool
 from harken.capture.files.sources import iter_files as files_in
-with crew_of(2) as crew:
-    list(crew.ahead(list(files_in(Path(sys.argv[1]))), bring))
+from harken.executors.workers import Workers
+with Workers(jobs=2).open() as executor:
+    list(ReaderPool(executor).ahead(list(files_in(Path(sys.argv[1]))), bring))
     print("read by", len(multiprocessing.active_children()), flush=True)
     time.sleep(60)
 """
-
-
-def test_pool_survives_a_lost_worker(tmp_path: Path) -> None:
-    files = write_files(tmp_path, a=talk("Hi"), b=talk("large", padding=600_000), c=talk("last"))
-    with ProcessPoolExecutor(1) as pool:
-        broken_pool = ReaderPool(pool)
-        ahead = broken_pool.ahead(files, lambda file: file_reader.open_source_file(file, None))
-        pool.submit(os._exit, 3)
-        came = [read_file(brings()) for _, brings in ahead]
-        assert len(came) == len(files)
-        files_again = broken_pool.ahead(
-            files, lambda file: file_reader.open_source_file(file, None)
-        )
-        assert [read_file(brings()) for _, brings in files_again] == came
 
 
 def test_import_with_workers_equals_import_without(tmp_path: Path) -> None:
@@ -178,7 +165,7 @@ def test_import_with_workers_equals_import_without(tmp_path: Path) -> None:
     runs: list[tuple[list[ImportResult], set[str]]] = []
     for jobs, store in ((1, MemoryStore()), (2, SqliteStore(tmp_path / "s.db"))):
         catalogue = Catalogue(None)
-        results = list(Importer(store, catalogue, jobs=jobs).run(files))
+        results = list(Importer(store, catalogue, workers=Workers(jobs=jobs)).run(files))
         runs.append((results, {stored.name for stored in store.iter_objects()}))
         catalogue.close()
         store.close()
@@ -189,7 +176,7 @@ def test_import_with_workers_equals_import_without(tmp_path: Path) -> None:
 def test_aborted_iteration_leaves_no_process(tmp_path: Path) -> None:
     files = write_files(tmp_path, a=talk("one", padding=importer.MIN_POOL_BYTES), b=talk("two"))
     catalogue = Catalogue(None)
-    run = Importer(MemoryStore(), catalogue, jobs=2).run(files)
+    run = Importer(MemoryStore(), catalogue, workers=Workers(jobs=2)).run(files)
     with suppress(StopIteration):
         next(run)
     run.close()  # type: ignore[attr-defined]

@@ -16,6 +16,7 @@ from harken.cli.commands.import_.session_logs import import_session_logs, split_
 from harken.cli.commands.import_.summary import progress_text, tell
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.identity import identity_options
+from harken.cli.options.workers import MAX_JOBS, on_option, parse_on, print_lost_workers
 from harken.cli.redaction_report import print_redacted
 from harken.config.home import Home, environment
 from harken.config.identity import load_identity
@@ -29,15 +30,17 @@ if TYPE_CHECKING:
     from harken.capture.files.report import ImportProgress, ImportResult, Report
     from harken.capture.files.sources import File, RuntimeHistory
     from harken.context.checkpoint import CommitIdentity
+    from harken.executors.workers import Workers
 
 
 @click.command("import")
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--jobs",
-    type=click.IntRange(1, 64),
+    type=click.IntRange(1, MAX_JOBS),
     help="The number of reader processes (default: one for each core, at most 4).",
 )
+@on_option
 @click.option("-v", "--verbose", is_flag=True, help="List each skipped file, and the reason.")
 @click.option(
     "--no-index", is_flag=True, help="Do not update the search index; the next search does."
@@ -49,6 +52,7 @@ def command(
     home: Home,
     paths: tuple[Path, ...],
     jobs: int | None,
+    on: str,
     verbose: bool,
     no_index: bool,
     as_json: bool,
@@ -60,6 +64,7 @@ def command(
     number of sessions and new commits for each runtime. Session logs of Harken (from another home
     or machine) are verified and copied to the sessions of this home.
     """
+    workers = parse_on(on, jobs, default_jobs())
     identity = load_identity(identity_values, environment(), is_local=False)
     files = _named_files(paths) if paths else _discover_files(as_json=as_json)
     if not files:
@@ -69,7 +74,7 @@ def command(
     failure_count = import_session_logs(home, logs, as_json=as_json) if logs else 0
     results: list[ImportResult] = []
     if files:
-        results = _import(home, files, jobs or default_jobs(), identity, as_json=as_json)
+        results = _import(home, files, workers, identity, as_json=as_json)
         if not as_json:
             tell(results, is_verbose=verbose)
     if not no_index:
@@ -131,7 +136,7 @@ def _history_line(history: RuntimeHistory) -> str:
 
 
 def _import(
-    home: Home, files: Sequence[File], jobs: int, identity: CommitIdentity, *, as_json: bool
+    home: Home, files: Sequence[File], workers: Workers, identity: CommitIdentity, *, as_json: bool
 ) -> list[ImportResult]:
     with progress("Importing") as show:
 
@@ -143,8 +148,14 @@ def _import(
                 print_json(_row(result.report), indent=None)
 
         outcome = import_files(
-            home, files, jobs=jobs, identity=identity, on_progress=advance, on_result=print_result
+            home,
+            files,
+            workers=workers,
+            identity=identity,
+            on_progress=advance,
+            on_result=print_result,
         )
+    print_lost_workers(outcome.lost_workers)
     print_redacted(outcome.redacted)
     return outcome.results
 

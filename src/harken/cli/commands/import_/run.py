@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from harken.capture.files.sources import File
     from harken.context.checkpoint import CommitIdentity
     from harken.core.secrets.redaction import Credentials
+    from harken.executors.workers import Workers
 
 MAX_JOBS = 4
 """The maximum number of readers. More are not faster: a single process writes."""
@@ -27,6 +28,8 @@ class ImportOutcome(NamedTuple):
 
     results: list[ImportResult]
     redacted: Credentials | None
+    lost_workers: int
+    """The number of times that work was repeated because a worker had died."""
 
 
 def default_jobs() -> int:
@@ -38,7 +41,7 @@ def import_files(
     home: Home,
     files: Sequence[File],
     *,
-    jobs: int,
+    workers: Workers,
     identity: CommitIdentity,
     on_progress: Callable[[ImportProgress], None],
     on_result: Callable[[ImportResult], None],
@@ -56,11 +59,11 @@ def import_files(
         results: list[ImportResult] = []
         redact = load_settings(home).credentials()
         with open_or_create_store(home) as store, closing(open_catalogue(home)) as catalogue:
-            importer = Importer(store, catalogue, jobs=jobs, identity=identity, redact=redact)
+            importer = Importer(store, catalogue, workers=workers, identity=identity, redact=redact)
             for result in importer.run(files, on_progress):
                 results.append(result)
                 on_result(result)
             catalogue.mark_complete()
-        return ImportOutcome(results, redact)
+        return ImportOutcome(results, redact, importer.lost_workers)
 
     return run_with_repair(run, {home.index_file: repair_imports})

@@ -15,8 +15,8 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
 
-from harken.capture.files.worker_pool import init_worker
 from harken.errors import HarkenError
+from harken.executors.process_pool import init_worker
 
 _NICENESS = 10
 _CONTEXT = multiprocessing.get_context("spawn")  # A fork would copy the locks of the threads here.

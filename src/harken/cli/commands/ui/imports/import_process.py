@@ -18,6 +18,7 @@ from harken.config.home import Home
 from harken.config.identity import load_identity
 from harken.config.index import read_facts
 from harken.core import structs
+from harken.executors.workers import Workers
 from harken.service.viewer.home_pages.imports import ImportPhase, ImportProblem, ImportState
 
 _REPORT_S = 0.2
@@ -79,7 +80,7 @@ class _Job:
         outcome = import_files(
             self._home,
             files,
-            jobs=default_jobs(),
+            workers=Workers(jobs=default_jobs()),
             identity=identity,
             on_progress=self._on_progress,
             on_result=self._on_result,

@@ -1,7 +1,7 @@
 """Export the session index as Parquet files, one per table, for DuckDB, Polars, pandas and others.
 
-Rows are copied in groups, so memory use does not grow with their number. A file replaces an older
-one only when it is complete.
+Rows are copied in groups, so memory use does not grow with their number or texts. A file replaces
+an older one only when it is complete.
 
 The files are written by pyarrow, which the readers above are tested with. It is installed by the
 extra `tables`.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,7 +21,7 @@ import apsw
 import msgspec
 
 from harken.analytics.scope import ALL, Scope
-from harken.analytics.table_schema import (
+from harken.analytics.tables.table_schema import (
     SCHEMA_VERSION,
     TABLES,
     TEXT,
@@ -34,10 +34,16 @@ from harken.formats.tool_calls import replace_surrogates
 
 MAX_GROUP_ROWS = 16 * 1024
 """Maximum number of rows in memory."""
+MAX_GROUP_CHARS = 16 * 1024 * 1024
+"""Maximum number of characters of texts in memory, except for a single longer message."""
+ROWS_HASH = "harken.rows_hash"
+"""The key of the hash of the rows in the metadata of a file."""
 _ARROW_TYPES: dict[Kind, str] = {"ctx": "string", "hash": "string", "bool": "bool_"}
 
-Texts: TypeAlias = Callable[[Sequence[bytes]], Sequence[str | None]]
-"""Returns the text of messages by their hashes (32 bytes each), or None for deleted ones."""
+Texts: TypeAlias = Callable[[Sequence[bytes], Sequence[str | None]], Sequence[str | None]]
+"""Returns the text of messages by their hashes (32 bytes each) and the ids of their commits.
+
+Text of deleted messages is None."""
 
 
 class WrittenTable(msgspec.Struct, frozen=True):
@@ -46,6 +52,21 @@ class WrittenTable(msgspec.Struct, frozen=True):
     path: Path
     rows: int
     size_bytes: int
+
+
+class TableRows(msgspec.Struct, frozen=True):
+    """Rows of a table, to be written to a file."""
+
+    table: TableSchema
+    rows: Iterator[tuple[Any, ...]]
+    texts: Texts | None = None
+    rows_hash: str = ""
+    """A hash of the rows for the metadata of the file; empty: none."""
+
+    @property
+    def positions(self) -> dict[str, int]:
+        """Column name -> its position."""
+        return {column.name: position for position, column in enumerate(self.table.columns)}
 
 
 def write_tables(
@@ -60,42 +81,44 @@ def write_tables(
     kept. With `texts`, `messages` has a column of texts. Raises ConfigError if pyarrow is not
     installed or the folder cannot be written.
     """
+    with writable(folder):
+        for table in TABLES:
+            rows = TableRows(
+                table,
+                scope.rows(database, table.query, "sessions"),
+                texts if table.name == "messages" else None,
+            )
+            yield write_file(folder / f"{table.name}.parquet", rows)
+
+
+@contextmanager
+def writable(folder: Path) -> Iterator[None]:
+    """Create a folder for tables. Raises ConfigError as `write_tables`."""
     try:
         import pyarrow.parquet  # noqa: F401, PLC0415 - an extra
     except ImportError:
         raise ConfigError("tables are written by pyarrow: pip install 'harken[tables]'") from None
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for table in TABLES:
-            table_texts = texts if table.name == "messages" else None
-            yield _write_table(
-                database, folder / f"{table.name}.parquet", table, scope, table_texts
-            )
+        yield
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be written ({error.strerror or error})") from None
 
 
-def _write_table(
-    database: apsw.Connection, path: Path, table: TableSchema, scope: Scope, texts: Texts | None
-) -> WrittenTable:
+def write_file(path: Path, source: TableRows) -> WrittenTable:
+    """Write a Parquet file, which replaces an older one when it is complete. Raises OSError."""
     import pyarrow as pa  # noqa: PLC0415 - an extra
     import pyarrow.parquet as pq  # noqa: PLC0415 - an extra
 
-    schema = _arrow_schema(pa, table, has_text=texts is not None)
+    schema = _arrow_schema(pa, source)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     rows = 0
     try:
         with pq.ParquetWriter(part, schema, compression="zstd") as writer:
-            for group in _iter_groups(database, table, scope):
+            for group in _iter_groups(source):
                 values = [list(column) for column in zip(*group, strict=True)]
-                if texts is not None:
-                    hashes = values[[column.name for column in table.columns].index("hash")]
-                    values.append(
-                        [
-                            None if text is None else replace_surrogates(text)
-                            for text in texts(hashes)
-                        ]
-                    )
+                if source.texts is not None:
+                    values.append(_read_texts(source, values))
                 arrays = [
                     _to_array(pa, column, kind)
                     for column, kind in zip(values, schema.types, strict=True)
@@ -108,21 +131,36 @@ def _write_table(
     return WrittenTable(path, rows, path.stat().st_size)
 
 
-def _iter_groups(
-    database: apsw.Connection, table: TableSchema, scope: Scope
-) -> Iterator[list[tuple[Any, ...]]]:
-    rows = scope.rows(database, table.query, "sessions")
-    convert = [_CONVERSIONS.get(column.kind) for column in table.columns]
-    while group := list(islice(rows, MAX_GROUP_ROWS)):
-        yield [
+def _read_texts(source: TableRows, values: Sequence[list[Any]]) -> list[str | None]:
+    assert source.texts is not None
+    positions = source.positions
+    texts = source.texts(values[positions["hash"]], values[positions["ctx"]])
+    return [None if text is None else replace_surrogates(text) for text in texts]
+
+
+def _iter_groups(source: TableRows) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield rows in groups whose rows and texts fit into memory."""
+    convert = [_CONVERSIONS.get(column.kind) for column in source.table.columns]
+    lengths = [] if source.texts is None else [source.positions[name] for name in _TEXT_LENGTHS]
+    group: list[tuple[Any, ...]] = []
+    group_chars = 0
+    for row in source.rows:
+        chars = sum(row[position] or 0 for position in lengths)
+        if group and (len(group) == MAX_GROUP_ROWS or group_chars + chars > MAX_GROUP_CHARS):
+            yield group
+            group, group_chars = [], 0
+        group_chars += chars
+        group.append(
             tuple(
                 value if conversion is None or value is None else conversion(value)
                 for value, conversion in zip(row, convert, strict=True)
             )
-            for row in group
-        ]
+        )
+    if group:
+        yield group
 
 
+_TEXT_LENGTHS = ("characters", "thinking")
 _CONVERSIONS: dict[Kind, Callable[[Any], Any]] = {
     "ctx": lambda name: f"ctx-{name.hex()}",
     "hash": bytes,
@@ -137,13 +175,16 @@ def _to_array(pa: Any, values: Iterable[Any], kind: Any) -> Any:
     )
 
 
-def _arrow_schema(pa: Any, table: TableSchema, *, has_text: bool) -> Any:
-    columns = [*table.columns, TEXT] if has_text else table.columns
+def _arrow_schema(pa: Any, source: TableRows) -> Any:
+    table = source.table
+    columns = table.columns if source.texts is None else [*table.columns, TEXT]
     fields = [
         pa.field(column.name, _arrow_type(pa, column), metadata={"says": column.description})
         for column in columns
     ]
     metadata = {"harken.schema_version": str(SCHEMA_VERSION), "harken.table": table.name}
+    if source.rows_hash:
+        metadata[ROWS_HASH] = source.rows_hash
     return pa.schema(fields, metadata=metadata)
 
 

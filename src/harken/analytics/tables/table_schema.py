@@ -44,13 +44,34 @@ class TableSchema(msgspec.Struct, frozen=True):
     joins: str = ""
     session: str = "{table}.session_id"
     """An SQL expression for the session of a row."""
+    time: str = "{table}.time"
+    """An SQL expression for the time by which rows are partitioned, in microseconds."""
 
     @property
     def query(self) -> str:
         """The SQL query, in the order of row ids. `{scope}` is a condition on `sessions`."""
-        values = ", ".join(column.sql for column in self.columns)
+        return self._select("TRUE")
+
+    @property
+    def month_query(self) -> str:
+        """The SQL query for the rows from `:month_start` to before `:month_end`."""
+        return self._select(f"{self.time} >= :month_start AND {self.time} < :month_end")
+
+    @property
+    def timeless_query(self) -> str:
+        """The SQL query for the rows without a time."""
+        return self._select(f"{self.time} IS NULL")
+
+    @property
+    def timed_query(self) -> str:
+        """The SQL query for all rows, with their times in a first column."""
+        return self._select("TRUE", f"{self.time}, ")
+
+    def _select(self, condition: str, first: str = "") -> str:
+        values = first + ", ".join(column.sql for column in self.columns)
         text = f"SELECT {values} FROM {{table}} {self.joins} WHERE {self.session} IN "  # noqa: S608
-        text += "(SELECT id FROM sessions WHERE {scope}) ORDER BY {table}.rowid"
+        text += "(SELECT id FROM sessions WHERE {scope})"
+        text += f" AND {condition} ORDER BY {{table}}.rowid"
         return text.replace("{table}", self.name)
 
 
@@ -60,6 +81,7 @@ def _ctx(name: str, alias: str, says: str) -> TableColumn:
 
 _SESSION = TableColumn("session_id", "int64", "sessions.id")
 _AGENT = TableColumn("agent_id", "int64", "agents.id")
+_SESSION_TIME = "(SELECT began FROM sessions WHERE sessions.id = {table}.session_id)"
 _COMMIT_OF_MESSAGE = "LEFT JOIN commits AS held ON held.id = messages.commit_id"
 
 TABLES: tuple[TableSchema, ...] = (
@@ -81,6 +103,7 @@ TABLES: tuple[TableSchema, ...] = (
             TableColumn("log", "string", "The session id in its log; empty: no log has it"),
         ),
         session="{table}.id",
+        time="{table}.began",
     ),
     TableSchema(
         "agents",
@@ -101,6 +124,7 @@ TABLES: tuple[TableSchema, ...] = (
             TableColumn("place", "string", "Its last place: one of these, or `gone`"),
         ),
         "LEFT JOIN commits AS tip ON tip.id = agents.tip_id",
+        time=_SESSION_TIME,
     ),
     TableSchema(
         "commits",
@@ -263,6 +287,7 @@ TABLES: tuple[TableSchema, ...] = (
             TableColumn("explanation", "string", "The scorer's explanation; empty: none"),
             TableColumn("metadata", "string", "JSON: an object"),
         ),
+        time=_SESSION_TIME,
     ),
     TableSchema(
         "labels",
@@ -280,6 +305,7 @@ TABLES: tuple[TableSchema, ...] = (
             TableColumn("explanation", "string", "The annotator's explanation; empty: none"),
             TableColumn("metadata", "string", "JSON: an object"),
         ),
+        time=_SESSION_TIME,
     ),
     TableSchema(
         "edges",
@@ -293,9 +319,12 @@ TABLES: tuple[TableSchema, ...] = (
         ),
         "JOIN commits AS child ON child.id = edges.child_id",
         session="child.session_id",
+        time="child.time",
     ),
 )
 """All tables, in the order of their documentation."""
 
-TEXT = TableColumn("text", "string", "Texts, thinking and arguments; null: the text is in a log")
+TEXT = TableColumn(
+    "text", "string", "Texts, thinking and arguments; null: in a log only, or deleted"
+)
 """The last column of `messages`, if texts are exported."""

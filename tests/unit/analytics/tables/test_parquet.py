@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harken.analytics.parquet import MAX_GROUP_ROWS, WrittenTable, write_tables
 from harken.analytics.scope import ALL, Scope
-from harken.analytics.table_schema import TABLES
+from harken.analytics.tables.parquet import MAX_GROUP_ROWS, WrittenTable, write_tables
+from harken.analytics.tables.table_schema import TABLES
 from harken.errors import ConfigError
 from tests.unit.analytics.sample_rows import BEGAN, message, story
 
@@ -90,7 +90,9 @@ def test_selected_sessions_have_all_their_rows(
 
 
 def test_texts_are_an_optional_column(tmp_path: Path) -> None:
-    list(write_tables(story(), tmp_path, texts=lambda hashes: [f"{h[-1]}\ud800" for h in hashes]))
+    list(
+        write_tables(story(), tmp_path, texts=lambda hashes, _: [f"{h[-1]}\ud800" for h in hashes])
+    )
     messages = pq.read_table(tmp_path / "messages.parquet")
     assert messages.column_names[-1] == "text"
     assert messages["text"].to_pylist() == ["1?", "2?", "3?", "4?"]
@@ -111,7 +113,7 @@ def test_incomplete_table_replaces_no_file(tmp_path: Path) -> None:
     _write_tables(db, tmp_path)
     before = (tmp_path / "messages.parquet").read_bytes()
 
-    def broken(hashes: object) -> list[str]:
+    def broken(hashes: object, commits: object) -> list[str]:
         raise RuntimeError(hashes)
 
     with pytest.raises(RuntimeError):
@@ -142,6 +144,8 @@ def test_folder_that_is_a_file_is_an_error_on_one_line(tmp_path: Path) -> None:
 
 
 def test_schema_is_importable_without_pyarrow() -> None:
-    assert "harken.analytics.table_schema" in sys.modules
-    source = Path(sys.modules["harken.analytics.table_schema"].__file__ or "").read_text("utf-8")
+    assert "harken.analytics.tables.table_schema" in sys.modules
+    source = Path(sys.modules["harken.analytics.tables.table_schema"].__file__ or "").read_text(
+        "utf-8"
+    )
     assert "pyarrow" not in source

@@ -1,0 +1,1 @@
+"""Export of the session index as Parquet files."""
