@@ -193,7 +193,7 @@ def test_a_fork_goes_on_from_here(chat: Chat, tmp_path: Path) -> None:
     terminal.say("/export -o nowhere/it.md")
     terminal.wait("write failed: No such file or directory")
     terminal.say("/export tea")
-    terminal.wait("format 'tea' not found; existing formats: atif-v1, ")
+    terminal.wait("format 'tea' not found; existing formats: adk-events-v1, atif-v1, ")
     terminal.type("/export mess")
     terminal.wait("\n messages-v1")
     terminal.settle()

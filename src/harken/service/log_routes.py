@@ -64,13 +64,16 @@ class Logs:
     def list_logs(self, after: str) -> list[wire.ListedLog]:
         """Return the logs whose names follow `after`, sorted, as many as fit into a response.
 
-        Files with names that no request may have are left out. Raises RequestRefused.
+        Each user has the logs that this user sent, and the owner all others. Raises RequestRefused.
         """
-        names = {
-            path.stem.removeprefix(self._prefix): stat
+        logs = {
+            path.stem.rpartition(USER_SEPARATOR): stat
             for path, stat in stat_logs(self._require_folder()).items()
-            if path.stem.startswith(self._prefix)
-            and _NAME_PATTERN.fullmatch(path.stem.removeprefix(self._prefix))
+        }
+        names = {
+            name: stat
+            for (user, separator, name), stat in logs.items()
+            if user + separator == self._prefix
         }
         batch = sorted(name for name in names if name > after)[: wire.MAX_LISTED_LOGS]
         return [

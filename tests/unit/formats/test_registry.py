@@ -58,7 +58,7 @@ def test_unique_prefix_of_a_name_is_sufficient() -> None:
     with pytest.raises(AmbiguousName, match="toy-v1, toy-v10"):
         formats.find("toy")
     for unknown in ("cobol-v1", ""):
-        with pytest.raises(NameNotFound, match="messages-v1, narrative-v1, .*toy-v1"):
+        with pytest.raises(NameNotFound, match="messages-v1, narrative-v1, "):
             formats.find(unknown)
 
 

@@ -204,11 +204,15 @@ def test_logs_with_one_name_are_those_of_their_users(tmp_path: Path) -> None:
     line = write_log_lines(tmp_path / "source")[0]
     with team_service(tmp_path) as service:
         for user in ("ann", "ben"):
-            service.add(user, "write *")
+            service.add(user, "write *", "read *")
             with service.remote(user) as store:
+                assert [log.name for log in store.iter_logs()] == []
                 assert store.append_log("tea", 0, line).size_bytes == len(line)
+                assert [log.name for log in store.iter_logs()] == ["tea"]
+                assert store.read_log("tea", 0, len(line)) == line
         with service.remote("owner") as store:
             assert store.log_end("tea").size_bytes == 0
+            assert [log.name for log in store.iter_logs()] == []
         names = sorted(file.name for file in (tmp_path / "sessions").iterdir())
         assert [name for name in names if name.endswith(".jsonl")] == [
             "ann~tea.jsonl",

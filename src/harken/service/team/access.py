@@ -34,7 +34,6 @@ READ_ROUTES = frozenset(
         "GET /v1/names",
         "GET /v1/changes",
         "GET /v1/logs",
-        "GET /v1/logs/{name}",
         "GET /v1/logs/{name}/lines",
         "GET /v1/openapi.json",
         "GET /v1/store/raw/{name}",
@@ -72,6 +71,7 @@ WRITE_ROUTES = frozenset(
         "POST /v1/store/move-branch",
         "POST /v1/store/move-head",
         "POST /v1/store/set-heads",
+        "GET /v1/logs/{name}",
         "POST /v1/logs/{name}",
     }
 )
