@@ -18,8 +18,8 @@ export interface Column<Row> {
   /** The value that the bar in the cell represents, in relation to the largest one. */
   bar?: (row: Row) => number;
   href?: (row: Row) => string | null;
-  /** The id of the agent that the cell names. */
-  badge?: (row: Row) => string | undefined;
+  /** The id of the agent that the cell names: null if it has none, undefined as long as it is not loaded. */
+  badge?: (row: Row) => string | null | undefined;
   /** Explains the heading. */
   help?: string;
   /** Whether a narrow screen leaves the column out until the table is opened. */
