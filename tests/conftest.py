@@ -5,12 +5,15 @@ from __future__ import annotations
 import gc
 import signal
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from tests.postgres_kit import PostgresServer, S3Server
 
 # Examples have no deadline, because they can be slow on a busy machine.
 # `make test` gives one tree one answer; `make test-full` searches anew in each run.
@@ -99,6 +102,26 @@ def _lines(rows: dict[str, dict[str, int]]) -> list[str]:
         "  ".join([first.ljust(widths[0]), *map(str.rjust, others, widths[1:])])
         for first, *others in cells
     ]
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server, which no test of the module stops. Without PostgreSQL the test skips."""
+    from tests.postgres_kit import run_postgres
+
+    with run_postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    """An S3 server, whose credentials are in the environment of the tests of the module."""
+    from tests.postgres_kit import run_s3
+
+    with run_s3() as server, pytest.MonkeyPatch.context() as patch:
+        for name, value in server.environment.items():
+            patch.setenv(name, value)
+        yield server
 
 
 @pytest.fixture

@@ -29,15 +29,9 @@ from harken.teams.team import Team
 from harken.teams.tokens import create_token
 from harken.testing.directory import DirectorySuite
 from harken.testing.store import batch_of, commit_in
-from tests.postgres_kit import PostgresServer, run_postgres
+from tests.postgres_kit import PostgresServer
 
 WHEN = "2026-01-01T00:00:00.000000Z"
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with run_postgres() as server:
-        yield server
 
 
 class TestPostgresDirectory(DirectorySuite):

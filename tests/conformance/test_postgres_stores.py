@@ -13,24 +13,10 @@ from harken.store.postgresql.packs.packing import MAX_INLINE_BYTES
 from harken.store.postgresql.store import PostgresStore
 from harken.testing.store import StoreSuite
 from harken.testing.store_lifecycle import LifecycleSuite
-from tests.postgres_kit import PostgresServer, S3Server, run_postgres, run_s3
+from tests.postgres_kit import PostgresServer, S3Server
 
 pytestmark = pytest.mark.req("S2-02", "S2-03", "S2-04", "S2-06", "S2-08", "S2-11", "S2-18")
 lifecycle = pytest.mark.req("S2-67", "S2-69")
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with run_postgres() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[S3Server]:
-    with run_s3() as server, pytest.MonkeyPatch.context() as patch:
-        for name, value in server.environment.items():
-            patch.setenv(name, value)
-        yield server
 
 
 class _PostgresStores:

@@ -31,25 +31,11 @@ from harken.store.remote.store import RemoteStore
 from harken.testing.store import batch_of, commit_in
 from harken.testing.store_purge import later
 from tests.fault_proxy_kit import S3Proxy, proxy_s3
-from tests.postgres_kit import PostgresServer, S3Server, run_postgres, run_s3
+from tests.postgres_kit import PostgresServer, S3Server
 
 BODY = random.Random(0).randbytes(300_000)
 NAME = hash_raw(BODY)
 PURGED = Tombstone(when="2026-01-31T12:00:00.000000Z", by="ann", why="it leaked")
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with run_postgres() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[S3Server]:
-    with run_s3() as server, pytest.MonkeyPatch.context() as patch:
-        for name, value in server.environment.items():
-            patch.setenv(name, value)
-        yield server
 
 
 @pytest.fixture

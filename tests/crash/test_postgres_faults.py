@@ -32,12 +32,6 @@ SOME = range(0, 400, 7)
 MAX_MESSAGES = 400
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with run_postgres() as server:
-        yield server
-
-
 @pytest.fixture
 def proxy(postgres: PostgresServer) -> Iterator[PostgresProxy]:
     with (

@@ -11,7 +11,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from harken.store.base import Store
 from harken.store.postgresql.store import PostgresStore
 from harken.store.sqlite.store import SqliteStore
-from tests.postgres_kit import PostgresServer, run_postgres
+from tests.postgres_kit import PostgresServer
 from tests.property.store_machine import MemoryMachine, SqliteMachine, StoreMachine, TieredMachine
 from tests.service_kit import Services, services_on_port
 
@@ -58,12 +58,6 @@ class PostgresMachine(StoreMachine):
         for store in getattr(self, "lost", []):
             store.close()
         super().teardown()
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with run_postgres() as server:
-        yield server
 
 
 @pytest.mark.req("D-01", "S2-02", "S2-03")
