@@ -174,7 +174,7 @@ class PackCache:
         """Return the kinds of those of these names that are known to exist."""
         known_kinds = self._known_kinds
         kinds: dict[str, ObjectKind | None] = {
-            name: known_kinds[name] for name in names & known_kinds.keys()
+            name: known_kinds[name] for name in names if name in known_kinds
         }
         for packs in (self._old, self._young):
             for name in names & packs.keys():
@@ -189,10 +189,9 @@ class PackCache:
         """
         with self._lock:
             if connection.generation == self._generation and not connection.is_removing:
-                known_kinds = self._known_kinds
-                if len(known_kinds) > MAX_KNOWN_NAMES:
-                    known_kinds = {}
-                self._known_kinds = {**known_kinds, **kinds}
+                if len(self._known_kinds) > MAX_KNOWN_NAMES:
+                    self._known_kinds = {}  # Not in place: other threads may look up names in it.
+                self._known_kinds.update(kinds)
 
     def add(self, connection: SqliteConnection, numbers: tuple[int, int], pack: Pack) -> None:
         """Cache a pack that holds all numbers from the first, up to and without the second."""
