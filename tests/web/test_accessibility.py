@@ -47,8 +47,11 @@ FOCUSED = """() => {
 
 
 def find_faults(page: Page) -> list[str]:
-    """Return the serious faults that axe finds in what is not loading."""
+    """Return the serious faults that axe finds in what is neither loading nor in a transition."""
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    page.wait_for_function(
+        "!document.getAnimations().some((animation) => animation instanceof CSSTransition)"
+    )
     results: dict[str, Any] = Axe().run(page).response
     return [
         f"{fault['id']}: {node['html'][:160]} {node['failureSummary']}"
