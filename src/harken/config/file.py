@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from harken.agents.action_schemas import ACTIONS
+from harken.config.home import CONFIG
 from harken.errors import ConfigError
 from harken.llm.prices import LongPrompt, Rates
 from harken.llm.providers import Protocol
@@ -31,7 +32,7 @@ from harken.world.permissions.rules import PermissionRules
 from harken.world.private_file import read_settings_file
 from harken.world.shell.sandbox import SandboxMode as Sandboxed
 
-CONFIG = "config.toml"
+RedactAt: TypeAlias = Literal["export", "store"]
 Path_: TypeAlias = tuple[str, ...]
 """The path of a member in a file: `("providers", "work", "base_url")`."""
 
@@ -56,9 +57,6 @@ class ProviderTable(msgspec.Struct, frozen=True, kw_only=True):
     """Parameters of a request that the server refuses."""
     short_ids: bool | None = None
     """Whether the server accepts only call ids of nine letters and digits."""
-
-
-RedactAt: TypeAlias = Literal["export", "store"]
 
 
 class PermissionsTable(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,6 +23,8 @@ from harken.session.log.file import is_being_written, new_log
 from harken.session.log.listing import stat_logs
 from harken.terminal.text import program_name
 
+CONFIG = "config.toml"
+"""The configuration of a home, and of a project."""
 LATEST = "latest"
 """The name that stands for the session that was written last."""
 _MAX_START_BYTES = 64 * 1024

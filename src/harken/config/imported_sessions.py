@@ -12,13 +12,9 @@ import click
 
 from harken.config.home import Home, command_prefix
 from harken.config.store import open_configured_store
-from harken.context.history import get_commit
-from harken.context.refs import abbreviate_name
 from harken.errors import StoreError
 from harken.store.branches import SOURCE_PREFIX
-from harken.store.sqlite.store import SqliteStore
 from harken.terminal.text import one_line
-from harken.views.viewer import SessionViewer
 
 if TYPE_CHECKING:
     from harken.capture.files.imported_sessions import ImportedSession
@@ -27,6 +23,7 @@ if TYPE_CHECKING:
     from harken.index.catalogue import Catalogue
     from harken.recording.from_commits.branches import BranchTip
     from harken.store.base import Store
+    from harken.views.viewer import SessionViewer
 
 T = TypeVar("T")
 _logger = logging.getLogger("harken")
@@ -45,6 +42,7 @@ def open_catalogue(home: Home) -> Catalogue:
     try:
         if not catalogue.is_restored and home.store_file.exists():
             from harken.capture.files.restore import restore_catalogue
+            from harken.store.sqlite.store import SqliteStore
 
             with closing(SqliteStore(home.store_file)) as store:
                 restore_catalogue(store, catalogue)
@@ -81,6 +79,8 @@ def has_catalogue(home: Home) -> bool:
         return True
     if not home.store_file.exists():
         return False
+    from harken.store.sqlite.store import SqliteStore
+
     with closing(SqliteStore(home.store_file)) as store:
         return bool(store.heads(SOURCE_PREFIX))
 
@@ -129,6 +129,7 @@ def list_imported(home: Home) -> list[ImportedSession]:
 def _list_conversations(home: Home) -> list[ImportedSession]:
     """Return the conversations in the store of the home. A damaged store hides no other session."""
     from harken.adapters.sessions import list_conversations
+    from harken.store.sqlite.store import SqliteStore
 
     try:
         with closing(SqliteStore(home.store_file)) as store:
@@ -170,6 +171,8 @@ def _find_ends(home: Home, session: ImportedSession) -> list[BranchTip]:
 
 def view_commit(home: Home, ctx: CommitId) -> SessionViewer:
     """Return a viewer of the conversation of one agent up to a commit."""
+    from harken.context.history import get_commit
+    from harken.context.refs import abbreviate_name
     from harken.recording.from_commits.branches import BranchTip
 
     with open_configured_store(home) as store:
@@ -184,6 +187,8 @@ def view_commit(home: Home, ctx: CommitId) -> SessionViewer:
 
 def _print_source(label: str, store: Store, ends: Sequence[BranchTip]) -> None:
     """Print the commits that a view shows to stderr, since there is no log to name."""
+    from harken.context.refs import abbreviate_name
+
     names = [
         f"{abbreviate_name(store, end.ctx)} ({one_line(end.agent, 20)})"
         for end in ends[:_MAX_SHOWN_ENDS]
@@ -210,5 +215,6 @@ def _build_viewer(
     store: Store, name: str, ends: Sequence[BranchTip], requests: Sequence[SentRequests] = ()
 ) -> SessionViewer:
     from harken.recording.from_commits.session import retell
+    from harken.views.viewer import SessionViewer
 
     return SessionViewer.of(retell(store, name, ends, requests), name)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from harken.config.home import Home
-from harken.config.settings import load_settings
-from harken.config.store import open_store
+from harken.config.store import load_store_settings, open_store
 from harken.errors import ConfigError
 from harken.terminal.progress import progress
 
@@ -114,7 +113,7 @@ def _read_index(
     from harken.index.session_index import SessionIndex
 
     home.create_folders()
-    settings = load_settings(home)
+    settings = load_store_settings(home)
     if home.checkpoints_file.exists():
         from harken.adapters.sessions import fold_threads
 

@@ -20,16 +20,13 @@ from harken.agents.templates.skills import Skills
 from harken.agents.templates.template import Templates
 from harken.config import claude_code
 from harken.config.file import (
-    CONFIG,
     ConfigFile,
-    PriceTable,
     ProviderTable,
-    RedactAt,
     StartTable,
     WebTable,
     read_config,
 )
-from harken.config.home import Home, current_folder, environment
+from harken.config.home import CONFIG, Home, current_folder, environment
 from harken.config.mcp import (
     all_servers,
     describe_servers,
@@ -37,16 +34,14 @@ from harken.config.mcp import (
     load_project_servers,
     load_user_servers,
 )
+from harken.config.store import StoreSettings, get_store_settings
 from harken.config.trust import FOLDER, Project, Trust
 from harken.core import structs
-from harken.core.secrets.redaction import Credentials
 from harken.errors import ConfigError
 from harken.llm.base import ModelResolver
 from harken.llm.context_windows import ContextWindows
-from harken.llm.prices import Price, Prices
 from harken.llm.providers import BUILT_IN, Provider
 from harken.llm.resolve import caching_resolver
-from harken.store.registry import get_scheme
 from harken.tickets.query import TicketFilter
 from harken.tickets.start import StartCondition
 from harken.tickets.ticket import TYPES, TicketType
@@ -66,7 +61,7 @@ _USER_SOURCES = (MODEL, _COMMAND_LINE)
 _PERMISSION_RANK: Mapping[Mode, int] = {"plan": 0, "ask": 1, "edits": 2, "all": 3}
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(StoreSettings, frozen=True, kw_only=True):
     """The settings of a run."""
 
     model: str | None = None
@@ -82,9 +77,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """By the full name of the model."""
     providers: Mapping[str, Provider] = msgspec.field(default_factory=lambda: BUILT_IN)
     """Providers with their keys; an empty key if there is none."""
-    prices: Prices = msgspec.field(default_factory=Prices)
-    redact: RedactAt = "export"
-    """When credentials are redacted: in all that leaves the machine, or before it is stored."""
     compact_at: float = 0.8
     """The fraction of the window at which a context is compacted; 0 disables compaction."""
     windows: ContextWindows = msgspec.field(default_factory=ContextWindows)
@@ -98,12 +90,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Secret environment variables that the programs of agents get nevertheless."""
     web: WebTable = msgspec.field(default_factory=WebTable)
     """The search provider, and the hosts that agents may fetch from."""
-    store: str | None = None
-    """The address of the service that stores commits. None if the file in the home stores them."""
-    backing: str | None = None
-    """The backing store of that file: the address of a service, or an absolute path."""
-    most_mb: float | None = None
-    """The size limit of that file."""
     templates: Templates = msgspec.field(default_factory=Templates)
     actions: Collection[str] = tuple(ACTIONS)
     """The structural actions of agents that have no list of allowed tools."""
@@ -154,10 +140,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(
             (*(provider.key_env for provider in providers if provider.key_env), *search_keys)
         )
-
-    def credentials(self) -> Credentials | None:
-        """Return a new remover of credentials if they are redacted before anything is stored."""
-        return Credentials() if self.redact == "store" else None
 
     def models(self, base: Path | None = None) -> ModelResolver:
         """Return a resolver of model names, with these providers, keys and prices."""
@@ -342,14 +324,10 @@ def _apply_file(settings: Settings, config: ConfigFile, file: Path) -> Settings:
         deny=(*settings.deny, *config.permissions.deny),
         parameters={**settings.parameters, **config.parameters},
         model_parameters=per_model,
-        redact=config.redact or settings.redact,
         compact_at=settings.compact_at if config.compact_at is None else config.compact_at,
         windows=ContextWindows(windows),
         providers={**settings.providers, **_merge_providers(config.providers, settings.providers)},
-        prices=Prices([*_build_prices(config.prices), *settings.prices.user_prices]),
-        store=config.store.url or settings.store,
-        backing=_resolve_backing(config.store.backing, file) or settings.backing,
-        most_mb=config.store.most_mb or settings.most_mb,
+        **get_store_settings(settings, config, file),
         allow_folders=(*settings.allow_folders, *_allowed_folders(config, file)),
         web=settings.web if config.web == WebTable() else config.web,
         actions=_restrict_actions(config.actions, settings.actions),
@@ -410,20 +388,6 @@ def _merge_providers(
             short_ids=base.short_ids if table.short_ids is None else table.short_ids,
         )
     return merged
-
-
-def _build_prices(tables: Mapping[str, PriceTable]) -> list[Price]:
-    return [
-        Price(model=name, source=CONFIG, **msgspec.structs.asdict(table))
-        for name, table in tables.items()
-    ]
-
-
-def _resolve_backing(backing: str | None, file: Path) -> str | None:
-    """Return the backing store; a path is relative to the file that names it."""
-    if backing is None or get_scheme(backing):
-        return backing
-    return str(file.parent.absolute() / Path(backing).expanduser())
 
 
 def _allowed_folders(config: ConfigFile, file: Path) -> list[Path]:

@@ -1,28 +1,36 @@
-"""Open the store for commits: the file of the home, or the store at a configured URL."""
+"""Open the store for commits: the file of the home, or the store at a configured URL.
+
+No project may change the settings of stored data, so only `config.toml` of the home is read. A
+command that needs no agent loads these instead of all settings, which takes a third of the time.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
+import msgspec
 
-from harken.config.home import Home, environment
+from harken.config.home import CONFIG, Home, environment
 from harken.errors import ConfigError, HarkenError
+from harken.llm.prices import Price, Prices
 from harken.store import registry
 from harken.store.base import Store
 from harken.store.refusing_store import RefusingStore
-from harken.store.registry import StoreOptions
+from harken.store.registry import StoreOptions, get_scheme
 from harken.store.sqlite.store import SqliteStore
 from harken.store.tiered.store import TieredStore
 
 if TYPE_CHECKING:
-    from harken.config.settings import Settings
+    from harken.config.file import ConfigFile, RedactAt
     from harken.core.events import ContextLoaded
     from harken.core.messages import ChatMessage
+    from harken.core.secrets.redaction import Credentials
     from harken.session.fold import Resolver
     from harken.store.remote.store import RemoteStore
 
@@ -34,8 +42,28 @@ PROJECT = "HARKEN_STORE_PROJECT"
 UNIX = "unix:"
 
 
+class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a home for stored data."""
+
+    redact: RedactAt = "export"
+    """When credentials are redacted: in all that leaves the machine, or before it is stored."""
+    store: str | None = None
+    """The address of the service that stores commits. None if the file in the home stores them."""
+    backing: str | None = None
+    """The backing store of that file: the address of a service, or an absolute path."""
+    most_mb: float | None = None
+    """The size limit of that file."""
+    prices: Prices = msgspec.field(default_factory=Prices)
+
+    def credentials(self) -> Credentials | None:
+        """Return a new remover of credentials if they are redacted before anything is stored."""
+        from harken.core.secrets.redaction import Credentials
+
+        return Credentials() if self.redact == "store" else None
+
+
 def open_store(
-    home: Home, settings: Settings, *, address: str | None = None, patience_s: float = 30.0
+    home: Home, settings: StoreSettings, *, address: str | None = None, patience_s: float = 30.0
 ) -> Store:
     """Open the configured store: the file of the home, or the store at a URL.
 
@@ -57,13 +85,15 @@ def open_store(
         raise
 
 
-def open_store_file(home: Home, settings: Settings, *, patience_s: float = 30.0) -> SqliteStore:
+def open_store_file(
+    home: Home, settings: StoreSettings, *, patience_s: float = 30.0
+) -> SqliteStore:
     """Open the file of the home. Raises StoreError."""
     kind = RefusingStore if settings.redact == "store" else SqliteStore
     return kind(home.store_file, patience_s=patience_s)
 
 
-def open_served_store(home: Home, settings: Settings, url: str | None) -> Store:
+def open_served_store(home: Home, settings: StoreSettings, url: str | None) -> Store:
     """Open the store that a service serves: at a URL, or the file of the home.
 
     Raises ConfigError, StoreError.
@@ -77,7 +107,7 @@ def open_served_store(home: Home, settings: Settings, url: str | None) -> Store:
 
 def has_store(home: Home) -> bool:
     """Whether the store of the home exists, or another one is configured. Raises ConfigError."""
-    return home.store_file.exists() or _load_settings(home).store is not None
+    return home.store_file.exists() or load_store_settings(home).store is not None
 
 
 @contextmanager
@@ -95,7 +125,7 @@ def open_or_create_store(home: Home) -> Iterator[Store]:
 
     Raises ConfigError, StoreError.
     """
-    settings = _load_settings(home)
+    settings = load_store_settings(home)
     store = open_store(home, settings)
     try:
         yield store
@@ -123,12 +153,36 @@ def build_commit_resolver(home: Home) -> Resolver:
     return resolve
 
 
-def _load_settings(home: Home) -> Settings:
-    # Settings import the agents, so they are imported only when a store is opened: viewing a log
-    # needs neither and would take three times as long.
-    from harken.config.settings import load_settings
+def load_store_settings(home: Home) -> StoreSettings:
+    """Load the settings of a home for stored data. Raises ConfigError for an invalid file."""
+    path = home.folder / CONFIG
+    if not os.path.lexists(path):
+        return StoreSettings()
+    from harken.config.file import read_config
 
-    return load_settings(home)
+    return StoreSettings(**get_store_settings(StoreSettings(), read_config(path), path))
+
+
+def get_store_settings(settings: StoreSettings, config: ConfigFile, path: Path) -> dict[str, Any]:
+    """Return the members of `StoreSettings`, overridden by those of a file."""
+    prices = [
+        Price(model=name, source=CONFIG, **msgspec.structs.asdict(table))
+        for name, table in config.prices.items()
+    ]
+    return {
+        "redact": config.redact or settings.redact,
+        "store": config.store.url or settings.store,
+        "backing": _resolve_backing(config.store.backing, path) or settings.backing,
+        "most_mb": config.store.most_mb or settings.most_mb,
+        "prices": Prices([*prices, *settings.prices.user_prices]),
+    }
+
+
+def _resolve_backing(backing: str | None, path: Path) -> str | None:
+    """Return the backing store; a path is relative to the file that names it."""
+    if backing is None or get_scheme(backing):
+        return backing
+    return str(path.parent.absolute() / Path(backing).expanduser())
 
 
 def _open_backing(home: Home, behind: str) -> Store:

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from harken.config.file import CONFIG
-from harken.config.home import Home
+from harken.config.home import CONFIG, Home
 from harken.errors import ConfigError
 from harken.terminal.text import program_name
 from harken.world.mcp.server_config import MCP_JSON

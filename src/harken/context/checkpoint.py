@@ -33,7 +33,6 @@ from harken.core.commits import (
 from harken.core.messages import ChatMessage, check_message, text_of
 from harken.errors import BranchConflict, FormatError, NameNotFound, ObjectNotFound
 from harken.formats.base import ConversationEntry
-from harken.formats.client_messages import messages_in
 from harken.store.base import BranchMove, ObjectKind, Store, StoredObject, WriteBatch
 from harken.store.branches import check_branch
 
@@ -159,6 +158,9 @@ class CommitDraft:
         """Read messages of clients. Raise ValueError or TypeError for invalid members."""
         core.check_labels(self.labels)
         if not all(map(_is_own, self.messages)):
+            # A program that only reads commits needs no codec of a provider.
+            from harken.formats.client_messages import messages_in  # noqa: PLC0415
+
             messages: list[ChatMessage] = []
             for is_own, group in groupby(self.messages, _is_own):
                 similar_messages = [*group]  # Harken's own messages keep their times.

@@ -14,37 +14,33 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
 from harken.core.commits import CommitId
 from harken.core.events import SessionStarted
 from harken.errors import LogError
-from harken.formats.runtimes.client_sessions import ClientSession, read_recorded_session
 from harken.index import database, schema
 from harken.index.catalogue import Catalogue
-from harken.index.ingest.commits import HARKEN_RUNTIME, CommitIngest
-from harken.index.ingest.import_reports import update_sessions
-from harken.index.ingest.logs import LogChanged, LogOffset, LogRows, has_grown, iter_chunks
-from harken.index.ingest.message_pairs import pair_messages
-from harken.index.ingest.messages import Messages
+from harken.index.ingest.log_offset import LogChanged, LogOffset, has_grown
 from harken.index.ingest.new_commits import (
     find_indexed,
     find_unread,
     iter_batches,
     read_commit_texts,
 )
-from harken.index.ingest.responses import ResponseIngest
 from harken.index.ingest.row_writer import RowWriter
 from harken.index.ingest.usage import Costs
 from harken.index.message_text import searchable_text, to_utf8
 from harken.index.stored_text import read_texts
 from harken.llm.prices import Prices
 from harken.session.log.compressed import is_packed
-from harken.session.log.origin import find_counted_origin
 from harken.session.log.reader import iter_events as events_of
 from harken.store.base import Store
+
+if TYPE_CHECKING:
+    from harken.formats.runtimes.client_sessions import ClientSession
 
 STATE_TABLES_SQL = """
 CREATE TABLE state (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -216,6 +212,12 @@ class SessionIndex:
     def _read_commits(
         self, store: Store, new: Sequence[CommitId], tell: Callable[[int, int], None]
     ) -> None:
+        if not new:
+            return
+        from harken.index.ingest.commits import CommitIngest
+        from harken.index.ingest.messages import Messages
+        from harken.index.ingest.responses import ResponseIngest
+
         done = 0
         for batch in iter_batches(store, new):
             texts = read_commit_texts(store, batch)
@@ -234,6 +236,8 @@ class SessionIndex:
         """Find the messages of recorded sessions that their files repeat."""
         if self.database.execute("SELECT 1 FROM unpaired LIMIT 1").fetchone() is None:
             return
+        from harken.index.ingest.message_pairs import pair_messages
+
         with self._write_transaction() as ledger:
             repeats = pair_messages(ledger.database, partial(read_texts, self.database, store))
             self._remove_words(store, repeats)
@@ -265,6 +269,11 @@ class SessionIndex:
 
     def _read_log(self, path: Path) -> None:
         """Read new events of a log, one transaction per chunk."""
+        from harken.index.ingest.logs import LogRows, iter_chunks
+        from harken.index.ingest.messages import Messages
+        from harken.index.ingest.responses import ResponseIngest
+        from harken.session.log.origin import find_counted_origin
+
         is_more = True
         while is_more:
             with self._write_transaction() as ledger:
@@ -295,6 +304,9 @@ class SessionIndex:
 
         Raises LogError, OSError.
         """
+        from harken.formats.runtimes.client_sessions import ClientSession, read_recorded_session
+        from harken.index.ingest.commits import HARKEN_RUNTIME
+
         recorded = read_recorded_session(path)
         if recorded is None:
             session = ledger.session(name, HARKEN_RUNTIME, name)
@@ -309,6 +321,8 @@ class SessionIndex:
 
         Raises LogError, OSError; LogChanged for a recording whose commits were indexed without it.
         """
+        from harken.formats.runtimes.client_sessions import read_recorded_session
+
         query = "SELECT name, size, tail FROM logs WHERE path = ?"
         row = self.database.execute(query, (os.fsencode(str(path)),)).fetchone()
         if row is not None:
@@ -362,6 +376,8 @@ class SessionIndex:
         query = "SELECT value FROM state WHERE name = 'catalogue'"
         if fingerprint and self.database.execute(query).fetchone() == (fingerprint,):
             return
+        from harken.index.ingest.import_reports import update_sessions
+
         with self._write_transaction() as ledger:
             update_sessions(ledger.database, catalogue.records())
             ledger.database.execute(

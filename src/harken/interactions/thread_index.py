@@ -35,7 +35,8 @@ from harken.core.logged_string import preview
 from harken.core.messages import text_of
 from harken.errors import LogError, StoreError, StoreWriteError
 from harken.index import database
-from harken.index.ingest.logs import LogChanged, LogOffset, has_grown, iter_chunks
+from harken.index.ingest.log_offset import LogChanged, LogOffset, has_grown
+from harken.index.ingest.logs import iter_chunks
 from harken.index.message_text import to_utf8
 from harken.interactions.records import LoggedMessage, ThreadSummary, weakest_evidence
 from harken.interactions.unit import MessageUnit, split_message

@@ -12,8 +12,7 @@ import click
 from harken.cli.commands.models import shown_path
 from harken.cli.options.home import home_option, json_option
 from harken.config.discovery import SUGGESTED, ModelChoice, ProviderStatus, choose_model, discover
-from harken.config.file import CONFIG
-from harken.config.home import Home, environment
+from harken.config.home import CONFIG, Home, environment
 from harken.config.settings import add_keys, load_settings
 from harken.errors import ConfigError
 from harken.llm.providers import BUILT_IN, Provider

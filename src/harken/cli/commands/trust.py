@@ -8,8 +8,8 @@ import click
 
 from harken.cli.options.home import home_option, json_option
 from harken.config import trust_summary
-from harken.config.file import CONFIG, read_config
-from harken.config.home import Home, current_folder
+from harken.config.file import read_config
+from harken.config.home import CONFIG, Home, current_folder
 from harken.config.trust import CLAUDE, FOLDER, INSTRUCTIONS, Trust
 from harken.config.trust_summary import escape_line
 from harken.errors import ConfigError

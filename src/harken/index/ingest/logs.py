@@ -35,6 +35,7 @@ from harken.core.ids import USER, Origin, parse_id_number, reference_message_id
 from harken.formats.providers.openai_responses import find_item_id
 from harken.formats.runtimes.client_sessions import ClientSession
 from harken.formats.runtimes.user_text import extract_typed_text
+from harken.index.ingest.log_offset import LogChanged, LogOffset
 from harken.index.ingest.messages import MessageLinks, MessageRow, Messages
 from harken.index.ingest.outcomes import OutcomeSource, note_outcome
 from harken.index.ingest.responses import ResponseIngest, ResponseRow, format_response_key
@@ -51,34 +52,12 @@ CHUNK_BYTES = 4 * 1024 * 1024
 _TAIL_BYTES = 64
 
 
-class LogChanged(Exception):
-    """A log was replaced or truncated: the bytes that were read are no longer in it."""
-
-
-class LogOffset(msgspec.Struct):
-    """The offset up to which a log has been read."""
-
-    session: str = ""
-    """Empty if the log has no session id; then nothing of it is indexed."""
-    size: int = 0
-    tail: bytes = b""
-    """The last bytes before the offset, to detect a replaced log."""
-
-
 class IndexedLine(msgspec.Struct, frozen=True):
     """An event and the start and end offsets of its line."""
 
     event: Event
     start: int
     end: int
-
-
-def has_grown(path: Path, mark: LogOffset) -> bool:
-    """Whether a log is longer than what was read. Raises LogChanged, OSError."""
-    size = stat_log(path).size_bytes
-    if size < mark.size:
-        raise LogChanged
-    return size > mark.size
 
 
 def iter_chunks(path: Path, mark: LogOffset) -> Iterator[list[IndexedLine]]:

@@ -16,8 +16,6 @@ import msgspec
 from harken.context.commit_content import read_artifact
 from harken.core.commits import ArtifactRef, CommitId, DeltaEntry, Hash, encode_entry
 from harken.errors import HarkenError, ObjectCorrupted
-from harken.formats.events import NAME, MetricEvent
-from harken.formats.events_v1 import decode_events
 from harken.index import database
 from harken.index.message_text import (
     MessageText,
@@ -160,6 +158,9 @@ def _read_texts(store: Store, commits: Sequence[StoredCommit]) -> list[CommitTex
 
 def _read_outcome(store: Store, commit: StoredCommit) -> str:
     """Return the status in the last metric event of a commit. It is empty if there is none."""
+    from harken.formats.events import NAME, MetricEvent
+    from harken.formats.events_v1 import decode_events
+
     if commit.commit.message_count or commit.commit.format != NAME:
         return ""
     try:

@@ -19,8 +19,8 @@ import click
 
 from harken.cli.commands.init import toml_text
 from harken.cli.options.home import home_option
-from harken.config.file import CONFIG, parse_config, read_config
-from harken.config.home import Home
+from harken.config.file import parse_config, read_config
+from harken.config.home import CONFIG, Home
 from harken.core.arguments import format_existing
 from harken.errors import ConfigError
 from harken.terminal.text import print_text, program_name

@@ -11,8 +11,7 @@ from harken.cli.commands.remotes.report import ProgressLines, report
 from harken.cli.commands.remotes.token import read_given_token, token_option
 from harken.cli.commands.remotes.transfer import open_transfer
 from harken.cli.options.home import home_option, json_option
-from harken.config.file import CONFIG
-from harken.config.home import Home
+from harken.config.home import CONFIG, Home
 from harken.core.canonical import to_json_line
 from harken.errors import ConfigError
 from harken.remotes.pull import PullOptions
