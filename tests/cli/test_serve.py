@@ -53,6 +53,21 @@ def test_it_serves_the_store_of_the_home_and_says_where_the_token_is(tmp_path: P
         assert file.read_text().strip() == token  # made once
 
 
+def test_it_serves_the_configured_store_unless_that_is_a_service(tmp_path: Path) -> None:
+    home, other, batch = tmp_path / "home", tmp_path / "other.db", batch_of("Hi")
+    home.mkdir()
+    for url, file in ((f"sqlite:{other}", other), ("http://127.0.0.1:9", home / "store.db")):
+        (home / "config.toml").write_text(f"[store]\nurl = {json.dumps(url)}\n")
+        with serving(home, "--port", "0") as (_, address):
+            store = RemoteStore(address, token=(home / "service.token").read_text().strip())
+            assert commit_in(batch) not in store.commits([commit_in(batch)])
+            store.write(batch)
+            store.close()
+        kept = SqliteStore(file)
+        assert commit_in(batch) in kept.commits([commit_in(batch)])
+        kept.close()
+
+
 def test_at_a_unix_socket_it_needs_no_token_and_ctrl_c_ends_it(tmp_path: Path) -> None:
     path = tmp_path / "run" / "s"
     with serving(tmp_path / "home", "--socket", str(path)) as (process, address):

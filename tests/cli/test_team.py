@@ -172,6 +172,31 @@ def check_audit(team: TeamOnServer, tea: str, cake: str) -> None:
     assert "tea" not in text.lower().replace("team", "")
 
 
+@pytest.mark.req("D-07")
+def test_a_running_service_takes_the_first_user(cli: Cli, tmp_path: Path) -> None:
+    """Before, only the token of the home is valid; then both are, and requests are recorded."""
+    (tmp_path / "script.yaml").write_text(SCRIPT)
+    team = TeamOnServer(cli, tmp_path)
+    with kit.serving("serve", "--home", team.home, "--port", "0") as (_, address):
+        owner = {"authorization": f"Bearer {(team.home / 'service.token').read_text().strip()}"}
+        url = f"{address}/v1/commits"
+        with httpx.Client(trust_env=False) as client:
+            assert client.get(url, headers=owner).status_code == 200
+            assert client.get(url, headers={"authorization": "Bearer x"}).status_code == 401
+            assert team.run("user", "audit").out == ""
+            team.add("ann", "--read", "*")
+            ann = {"authorization": f"Bearer {team.tokens['ann']}"}
+            until = time.monotonic() + 20
+            while client.get(url, headers=ann).status_code == 401 and time.monotonic() < until:
+                time.sleep(0.1)
+            assert client.get(url, headers=ann).status_code == 200
+            assert client.get(url, headers=owner).status_code == 200
+            assert client.post(f"{address}/v1/checkpoint", headers=ann).status_code == 403
+    audit = team.run("user", "audit").out
+    assert f"ann {team.run('token', 'list', 'ann', '--json').json[0]['id']}" in audit
+    assert "POST /v1/checkpoint: 403 forbidden" in audit
+
+
 def test_an_issuer_that_is_not_trusted_gets_no_token(team: TeamOnServer) -> None:
     with serving(team) as (_, address):
         url = address.replace("0.0.0.0", "localhost")

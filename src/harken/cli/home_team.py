@@ -15,7 +15,7 @@ from harken.errors import ConfigError
 from harken.store.base import Store
 from harken.store.capabilities import get_local_store
 from harken.store.changes import ChangeStore
-from harken.store.registry import POSTGRES_SCHEMES, get_scheme
+from harken.store.registry import POSTGRES_SCHEMES, SERVICE_SCHEMES, get_scheme
 from harken.teams.access_index import AccessIndex, FollowedStore
 from harken.teams.audit import AuditLog, AuditRecord
 from harken.teams.directory import TeamDirectory
@@ -25,9 +25,6 @@ from harken.teams.team import Team
 
 LOCAL = "local"
 """Stands for the token in audit records of commands."""
-
-
-_SERVICE_SCHEMES = ("http", "https", "unix")
 
 
 def has_team(home: Home, url: str | None = None) -> bool:
@@ -114,7 +111,7 @@ def open_holds(home: Home, store: Store) -> Iterator[Holds | None]:
 
 def is_in_service(home: Home) -> bool:
     """Whether the store of the home is behind a service, which applies its rules itself."""
-    return get_scheme(load_settings(home).store or "") in _SERVICE_SCHEMES
+    return get_scheme(load_settings(home).store or "") in SERVICE_SCHEMES
 
 
 def record_action(home: Home, action: str, *names: str) -> None:

@@ -22,7 +22,7 @@ from harken.llm.prices import Price, Prices
 from harken.store import registry
 from harken.store.base import Store
 from harken.store.refusing_store import RefusingStore
-from harken.store.registry import StoreOptions, get_scheme
+from harken.store.registry import SERVICE_SCHEMES, StoreOptions, get_scheme
 from harken.store.sqlite.store import SqliteStore
 from harken.store.tiered.store import TieredStore
 
@@ -94,14 +94,16 @@ def open_store_file(
 
 
 def open_served_store(home: Home, settings: StoreSettings, url: str | None) -> Store:
-    """Open the store that a service serves: at a URL, or the file of the home.
+    """Open the store that a service serves: at a URL, or that of the home.
 
-    Raises ConfigError, StoreError.
+    If the store of the home is itself behind a service, it is the file: a home may use its own
+    service. Raises ConfigError, StoreError.
     """
-    if url is None:
+    address = url or settings.store
+    if address is None or (url is None and get_scheme(address) in SERVICE_SCHEMES):
         return open_store_file(home, settings)
     return registry.open_store(
-        url, _build_options(home, refuses_credentials=settings.redact == "store")
+        address, _build_options(home, refuses_credentials=settings.redact == "store")
     )
 
 

@@ -23,8 +23,7 @@ from harken.service.log_routes import Logs
 from harken.service.middleware import ErrorMiddleware, error_headers
 from harken.service.openapi import SCHEMAS, describe, error_response, methods_of
 from harken.service.schemas import Health
-from harken.service.team.access import TeamGate
-from harken.service.team.audit import RequestAudit
+from harken.service.team.source import TeamSource
 from harken.service.team.trace import trace_of
 from harken.store.base import Store
 from harken.store.remote.errors import ErrorBody, Problem, encode_error
@@ -75,19 +74,18 @@ def make_app(
     read_only: bool = False,
     sessions: Path | None = None,
     refuses_credentials: bool = False,
-    team: Team | None = None,
+    team: Team | TeamSource | None = None,
 ) -> ErrorMiddleware:
     """Return the service for an open store as an ASGI application. The caller closes the store.
 
     Received logs are written to the folder `sessions`. Without it, logs are rejected; with
     `refuses_credentials`, also those that contain a credential. With a team, its users have access
-    as their rights say, and each request is recorded.
+    as their rights say, and each request is recorded. The caller closes the team.
     """
     limits = limits or ServiceLimits()
     app = make_api("Harken", limits, [Depends(require_right)])
     app.description = "Commits of the contexts of agents, and the store that holds them."
     app.state.store, app.state.limits, app.state.read_only = store, limits, read_only
-    app.state.team = team
     app.state.streams = anyio.CapacityLimiter(limits.streams)
     app.state.logs = Logs(sessions, refuses_credentials=refuses_credentials)
     for routes in (
@@ -103,8 +101,10 @@ def make_app(
         app.add_exception_handler(kind, handle_error)
     app.add_exception_handler(RequestValidationError, handle_invalid)
     app.add_exception_handler(HTTPException, _handle_no_route)
-    parts = None if team is None else (TeamGate(gate, team), RequestAudit(team))
-    return ErrorMiddleware(app, gate, limits, parts)
+    if team is None:
+        return ErrorMiddleware(app, gate, limits)
+    source = team if isinstance(team, TeamSource) else TeamSource(lambda: team)
+    return ErrorMiddleware(app, gate, limits, lambda: source.find_parts(gate))
 
 
 def _add_service_routes(app: FastAPI) -> None:

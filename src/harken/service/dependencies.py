@@ -42,7 +42,7 @@ class ServiceLimits(msgspec.Struct, frozen=True, kw_only=True):
 async def require_right(request: Request) -> None:
     """Raise RequestRefused unless the sender has the right that the route needs."""
     trace = trace_of(request.scope)
-    if request.app.state.team is None or not trace.needs_right:
+    if trace.team is None or not trace.needs_right:
         return
     caller = _require_caller(trace)
     right = find_right(request.method, request.scope["route"].path)
@@ -53,9 +53,8 @@ async def require_right(request: Request) -> None:
 
 async def caller_of(request: Request) -> Caller:
     """Return the sender of the request. Without a team, everyone is the owner."""
-    if request.app.state.team is None:
-        return OWNER_CALLER
-    return _require_caller(trace_of(request.scope))
+    trace = trace_of(request.scope)
+    return OWNER_CALLER if trace.team is None else _require_caller(trace)
 
 
 def _require_caller(trace: RequestTrace) -> Caller:
@@ -66,10 +65,10 @@ def _require_caller(trace: RequestTrace) -> Caller:
 
 async def store_of(request: Request) -> Store:
     """Return the store of the service, as the sender of the request may use it."""
-    store, team = cast(Store, request.app.state.store), request.app.state.team
+    store, trace = cast(Store, request.app.state.store), trace_of(request.scope)
+    team = trace.team
     if team is None:
         return store
-    trace = trace_of(request.scope)
     trace.store = await anyio.to_thread.run_sync(
         lambda: team.open_store(store, _require_caller(trace), is_writing=trace.right != "read")
     )

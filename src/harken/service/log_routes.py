@@ -20,6 +20,7 @@ from harken.errors import CredentialInLog, LogNotFound
 from harken.service.body import Json, RawBody
 from harken.service.dependencies import WRITE_DEPENDENCIES, Sender
 from harken.service.openapi import operation
+from harken.service.team.trace import trace_of
 from harken.session.log import receive as received
 from harken.session.log.credential_check import check_credentials
 from harken.session.log.listing import stat_logs
@@ -136,7 +137,7 @@ async def logs_of(request: Request, caller: Sender) -> Logs:
 
 async def charge_of(request: Request, caller: Sender) -> Callable[[int], None]:
     """Return a function that counts bytes for the quota of the sender."""
-    team = request.app.state.team
+    team = trace_of(request.scope).team
     return (lambda _: None) if team is None else lambda size: team.charge(caller, size)
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from traceback import extract_tb
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -19,12 +19,13 @@ from harken.core import canonical
 from harken.errors import StoreError
 from harken.service.dependencies import ServiceLimits
 from harken.service.streaming import StreamInterrupted
-from harken.service.team.access import TeamGate
 from harken.service.team.audit import RequestAudit
+from harken.service.team.source import TeamParts
 from harken.service.team.trace import RequestTrace, begin_trace
 from harken.store.remote.errors import ErrorBody, Problem, RequestRefused, encode_error
 from harken.store.remote.wire import JSON
 
+FindTeam: TypeAlias = Callable[[], Awaitable[TeamParts | None]]
 log = logging.getLogger("harken.service")
 
 
@@ -38,7 +39,8 @@ class Gate(Protocol):
 class ErrorMiddleware:
     """The ASGI application that wraps the routes.
 
-    With a team, the gate is that of its owner.
+    find_team: returns the parts of the team of the service, or None. Then the gate is that of its
+    owner.
     """
 
     def __init__(
@@ -46,12 +48,10 @@ class ErrorMiddleware:
         inner: ASGIApp,
         gate: Gate,
         limits: ServiceLimits,
-        team_parts: tuple[TeamGate, RequestAudit] | None = None,
+        find_team: FindTeam | None = None,
     ) -> None:
         self.inner = inner
-        self._gate, self._limits = gate, limits
-        self._team_gate = None if team_parts is None else team_parts[0]
-        self._audit = None if team_parts is None else team_parts[1]
+        self._gate, self._limits, self._find_team = gate, limits, find_team
         self._running = 0
         self._last = time.monotonic()
 
@@ -65,10 +65,12 @@ class ErrorMiddleware:
             await self.inner(scope, receive, send)
             return
         trace = begin_trace(scope)
-        sender = _ResponseSender(send, scope, trace, self._audit)
+        sender = _ResponseSender(send, scope, trace)
         self._running += 1
         try:
-            self._check_request(scope, trace)
+            parts = None if self._find_team is None else await self._find_team()
+            sender.audit = None if parts is None else parts.audit
+            self._check_request(scope, trace, parts)
             await self.inner(scope, receive, sender.send)
         except Exception as error:  # noqa: BLE001 - the border: no traceback, and the next is served
             await self._send_error(error, scope, sender)
@@ -76,15 +78,15 @@ class ErrorMiddleware:
             self._running -= 1
             self._last = time.monotonic()
 
-    def _check_request(self, scope: Scope, trace: RequestTrace) -> None:
+    def _check_request(self, scope: Scope, trace: RequestTrace, parts: TeamParts | None) -> None:
         headers = {
             name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]
         }
-        if self._team_gate is None:
+        if parts is None:
             self._gate.check(scope["path"], headers)
         else:
-            client = scope.get("client")
-            trace.caller, trace.needs_right = self._team_gate.identify(
+            trace.team, client = parts.team, scope.get("client")
+            trace.caller, trace.needs_right = parts.gate.identify(
                 scope["path"], headers, client[0] if client else ""
             )
         if self._running > self._limits.requests:
@@ -109,16 +111,16 @@ class ErrorMiddleware:
 class _ResponseSender:
     """Tracks whether a response has started, and records the request before it does."""
 
-    def __init__(
-        self, send: Send, scope: Scope, trace: RequestTrace, audit: RequestAudit | None
-    ) -> None:
-        self._send, self._scope, self._trace, self._audit = send, scope, trace, audit
+    def __init__(self, send: Send, scope: Scope, trace: RequestTrace) -> None:
+        self._send, self._scope, self._trace = send, scope, trace
+        self.audit: RequestAudit | None = None
+        """Records the response when it starts."""
         self.is_begun = False
         self._is_replaced = False
         """Whether another response was sent, because the request could not be recorded."""
 
     async def send(self, message: Message) -> None:
-        audit, self._audit = self._audit, None
+        audit, self.audit = self.audit, None
         if audit is not None and self._trace.needs_right:
             try:
                 await audit.record(self._scope, self._trace, message["status"])

@@ -16,6 +16,7 @@ from fastapi import APIRouter, Query, Request
 from harken.service.body import Json
 from harken.service.dependencies import OpenStore
 from harken.service.openapi import operation
+from harken.service.team.trace import trace_of
 from harken.store.changes import ChangePage, ChangeStore
 from harken.store.remote.errors import RequestRefused
 from harken.store.remote.wire import MAX_NAMES
@@ -51,7 +52,7 @@ async def changes(
 @routes.get("/audit", **operation(AuditPage, names=True))
 def audit(request: Request, after: Position = 0, limit: Limit = 1000) -> Json:
     """Return records of the audit log, oldest first; `next` is the position to continue at."""
-    team = request.app.state.team
+    team = trace_of(request.scope).team
     if team is None:
         raise RequestRefused("not_found", "this service has no users")
     return Json(cast(msgspec.Struct, read_audit_page(team.audit.path, after, limit)))

@@ -38,6 +38,7 @@ _BUILT_IN = {
     "unix": "open_service",
 }
 POSTGRES_SCHEMES = ("postgresql", "postgres")
+SERVICE_SCHEMES = ("http", "https", "unix")
 _MAX_SCHEME_CHARS = 32
 
 

@@ -87,6 +87,7 @@ def command(as_json: bool, home: Home, **options: Any) -> None:
         from harken.service.app import make_app
         from harken.service.dependencies import ServiceLimits
         from harken.service.server import serve
+        from harken.service.team.source import TeamSource
     except ImportError as error:
         if error.name not in _NEEDED:
             raise
@@ -101,9 +102,8 @@ def command(as_json: bool, home: Home, **options: Any) -> None:
     with listening(home, wish, tls) as place, ExitStack() as stack:
         store = open_served_store(home, settings, wish.store)
         stack.callback(store.close)
-        team = open_team(home, wish.store)
-        if team is not None:
-            stack.callback(team.close)
+        team = TeamSource(lambda: open_team(home, wish.store))
+        stack.callback(team.close)
         gate = AccessCheck(place.token, any_host=place.is_open)
         limits = ServiceLimits(body_bytes=wish.max_mb * 1024 * 1024)
         app = make_app(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from harken.teams.caller import Caller
+
+if TYPE_CHECKING:
+    from harken.teams.team import Team
 
 _KEY = "harken.trace"
 
@@ -15,6 +18,8 @@ _KEY = "harken.trace"
 class RequestTrace(msgspec.Struct):
     """The facts of a request, as they become known."""
 
+    team: Team | None = None
+    """The team of the service at the beginning of the request."""
     caller: Caller | None = None
     needs_right: bool = True
     """Whether only a known sender gets an answer."""

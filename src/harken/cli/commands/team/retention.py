@@ -28,7 +28,8 @@ from harken.teams.scopes import CommitScope, check_project
 from harken.terminal.text import one_line, print_json, print_text
 from harken.views.message_text import format_count
 
-_DAY_S = 86_400
+_AGE_UNITS = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
+"""Unit -> seconds."""
 
 
 @click.command(name="add")
@@ -93,7 +94,7 @@ def remove_command(name: str, home: Home) -> None:
 
 
 @click.command(name="apply")
-@click.option("--dry-run", is_flag=True, help="Show subject would be removed.")
+@click.option("--dry-run", is_flag=True, help="Show the commits that would be removed.")
 @click.option(
     "--grace", type=Duration(), default="1h", help="Keep objects written within this time."
 )
@@ -138,9 +139,17 @@ def _print_rules(rules: list[RetentionRule], *, as_json: bool) -> None:
         return
     for rule in rules:
         subject = rule.commit[:16] if rule.commit else str(rule.scope)
-        age = "" if rule.older_than_s is None else f" after {rule.older_than_s / _DAY_S:g} days"
+        age = "" if rule.older_than_s is None else f" after {_format_age(rule.older_than_s)}"
         reason = f" ({rule.reason})" if rule.reason else ""
         print_text(one_line(f"{rule.name}: {rule.kind} {subject}{age}{reason}", 300))
+
+
+def _format_age(age_s: int) -> str:
+    """Return an age in the largest unit that divides it."""
+    for unit, unit_s in _AGE_UNITS.items():
+        if age_s % unit_s == 0:
+            return format_count(age_s // unit_s, unit)
+    raise AssertionError(age_s)
 
 
 def _print_result(plan: ExpiryPlan, result: GcResult, *, dry_run: bool, as_json: bool) -> None:
@@ -151,6 +160,7 @@ def _print_result(plan: ExpiryPlan, result: GcResult, *, dry_run: bool, as_json:
     verb = "would be removed" if dry_run else "expired"
     print_text(f"{format_count(len(plan.expired), 'commit')} {verb}")
     for reason, count in plan.kept_counts.items():
-        print_text(f"{format_count(count, 'commit')} stays: {reason}")
+        verb = "stays" if count == 1 else "stay"
+        print_text(f"{format_count(count, 'commit')} {verb}: {reason}")
     if not dry_run:
         print_text(format_summary(result, dry_run=False))

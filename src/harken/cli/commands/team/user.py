@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from harken.cli.home_team import has_team, open_directory, record_action
+from harken.cli.home_team import open_directory, record_action
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.time import Duration
 from harken.config.home import Home
@@ -59,13 +59,10 @@ def add_command(name: str, home: Home, as_json: bool, **options: Any) -> None:
     may be repeated. `harken token create NAME` gives access.
     """
     user = _change(TeamUser(check_user_name(name), format_rfc3339(system_clock())), options)
-    is_first = not has_team(home)
     with open_directory(home, creates=True) as directory:
         directory.add_user(user)
     record_action(home, "user add", name, *map(str, user.grants))
     _print_users([user], as_json=as_json)
-    if is_first:
-        click.echo("A running `harken serve` must be started again to see users.", err=True)
 
 
 @click.command(name="rights")
