@@ -1,7 +1,7 @@
 # Few verbs. `make demo` and `make test` need Python 3.11 or newer, make and git, and nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full test-ray check bench peers backends frameworks docs req venv lock web pictures
+.PHONY: help demo team test test-full test-ray check bench peers backends frameworks docs req venv lock web pictures
 
 # The first Python that is new enough, and how many tests run at once: more than two cores, since
 # tests of terminals, servers and clocks wait.
@@ -27,6 +27,9 @@ help: ## this list
 
 demo: $(ready) ## two agents meet in a cafe, offline
 	@$(bin)/harken demo
+
+team: $(ready) ## three users on two services: needs PostgreSQL and curl
+	@$(bin)/python -m tools.team_walk
 
 test: $(ready) ## the tests
 	$(bin)/python -m pytest -n $(JOBS) --dist loadfile -m "not full"
