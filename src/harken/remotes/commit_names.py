@@ -12,8 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from harken.core.commits import CommitId
-from harken.store.base import Store
-from harken.store.remote.wire import MAX_LISTED_NAMES
+from harken.store.base import NO_LIMIT, Store
 
 _FIRST_LIMIT = 256
 _GROWTH = 8
@@ -34,16 +33,16 @@ class RecentCommits(msgspec.Struct, frozen=True):
 
 def list_recent_commits(store: Store, cursor: str) -> RecentCommits:
     """List the commits of a store since a cursor, and a few before it. Raises StoreError."""
-    limit = _FIRST_LIMIT if cursor else MAX_LISTED_NAMES
+    limit = _FIRST_LIMIT if cursor else NO_LIMIT
     while True:
         names = store.newest_commits(limit)
         newest = names[0] if names else ""
         if cursor in names:
             names = names[: names.index(CommitId(cursor)) + 1 + OVERLAP]
             return RecentCommits(names[::-1], newest, is_complete=False)
-        if len(names) < limit or limit == MAX_LISTED_NAMES:
+        if len(names) < limit or limit == NO_LIMIT:
             return RecentCommits(names[::-1], newest, is_complete=True)
-        limit = min(limit * _GROWTH, MAX_LISTED_NAMES)
+        limit = min(limit * _GROWTH, NO_LIMIT)
 
 
 def select_missing(store: Store, names: list[CommitId]) -> list[CommitId]:

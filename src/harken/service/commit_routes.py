@@ -8,9 +8,8 @@ Source: docs/formats/service.md.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, TypeAlias
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 
 from harken.context import checkpoint as checkpoints
 from harken.context import compaction, history
@@ -20,7 +19,7 @@ from harken.context.refs import find_commit
 from harken.context.render import render
 from harken.core.commits import CommitNotes
 from harken.service.body import Json, RequestBody
-from harken.service.dependencies import WRITE_DEPENDENCIES, OpenStore, Sender, sign
+from harken.service.dependencies import WRITE_DEPENDENCIES, OpenStore, PageLimit, Sender, sign
 from harken.service.openapi import operation
 from harken.service.schemas import (
     CommitCreated,
@@ -35,10 +34,10 @@ from harken.service.schemas import (
     RenderedBody,
     row_of,
 )
+from harken.store.remote.paging import cut_labels, cut_sequence, list_names, list_newest
 from harken.store.remote.wire import MAX_NAMES, CommitList, LabelList, NameList, OptionalCommit
 
 routes = APIRouter(prefix="/v1", tags=["commits"])
-Most: TypeAlias = Annotated[int, Query(ge=1, le=MAX_NAMES)]
 
 
 @routes.post(
@@ -113,11 +112,12 @@ def resolve(store: OpenStore, principal: str, time: str) -> Json:
 
 
 @routes.get("/commits", **operation(CommitInfoList))
-def newest(store: OpenStore, limit: Most = 20) -> Json:
+def newest(store: OpenStore, after: str = "", limit: PageLimit = 20) -> Json:
     """List the most recently written commits, newest first."""
-    names = store.newest_commits(limit)
-    commits = store.commits(names)
-    return Json(CommitInfoList([row_of(commits[name]) for name in names if name in commits]))
+    page = list_newest(store, after, limit)
+    commits = store.commits(page.rows)
+    rows = [row_of(commits[name]) for name in page.rows if name in commits]
+    return Json(CommitInfoList(rows, page.next))
 
 
 @routes.get("/commits/{ctx}", **operation(CommitInfo, names=True))
@@ -142,19 +142,17 @@ def annotate(store: OpenStore, ctx: str, body: RequestBody) -> Json:
 
 
 @routes.get("/commits/{ctx}/history", **operation(CommitInfoList, names=True))
-def past(store: OpenStore, ctx: str, depth: Most = MAX_NAMES) -> Json:
-    """List a commit and its ancestors, newest first."""
-    return Json(
-        CommitInfoList(
-            [row_of(one) for one in history.commit_history(store, find_commit(store, ctx), depth)]
-        )
-    )
+def past(store: OpenStore, ctx: str, depth: PageLimit = MAX_NAMES) -> Json:
+    """List a commit and its ancestors, newest first. `next` is the parent of the last one."""
+    commits = history.commit_history(store, find_commit(store, ctx), depth)
+    return Json(CommitInfoList([row_of(stored) for stored in commits], commits[-1].commit.parent))
 
 
 @routes.get("/commits/{ctx}/children", **operation(CommitList, names=True))
-def children(store: OpenStore, ctx: str) -> Json:
+def children(store: OpenStore, ctx: str, after: str = "", limit: PageLimit = MAX_NAMES) -> Json:
     """List the children of a commit, oldest first."""
-    return Json(CommitList(store.children(find_commit(store, ctx))))
+    page = cut_sequence(store.children(find_commit(store, ctx)), after, limit)
+    return Json(CommitList(page.rows, page.next))
 
 
 @routes.post(
@@ -208,18 +206,21 @@ def diff(store: OpenStore, ours: str, theirs: str) -> Json:
 
 
 @routes.get("/labels", **operation(LabelList))
-def labels(store: OpenStore) -> Json:
+def labels(store: OpenStore, after: str = "", limit: PageLimit = MAX_NAMES) -> Json:
     """List all labels with their commits, oldest first."""
-    return Json(LabelList(store.commits_by_label()))
+    page = cut_labels(store.commits_by_label(), after, limit)
+    return Json(LabelList(page.rows, page.next))
 
 
 @routes.get("/labels/{label}", **operation(LabelList))
-def labelled(store: OpenStore, label: str) -> Json:
+def labelled(store: OpenStore, label: str, after: str = "", limit: PageLimit = MAX_NAMES) -> Json:
     """List the commits with a label, oldest first."""
-    return Json(LabelList(store.commits_by_label(label)))
+    page = cut_labels(store.commits_by_label(label), after, limit)
+    return Json(LabelList(page.rows, page.next))
 
 
 @routes.get("/names", **operation(NameList))
-def names(store: OpenStore, beginning: str = "", limit: Most = 20) -> Json:
+def names(store: OpenStore, beginning: str = "", after: str = "", limit: PageLimit = 20) -> Json:
     """List the names of commits and artifacts with this prefix, sorted."""
-    return Json(NameList([*store.names_with_prefix(beginning, limit)]))
+    page = list_names(store, beginning, after, limit)
+    return Json(NameList([*page.rows], page.next))

@@ -6,19 +6,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, cast
+from typing import Annotated, TypeAlias, cast
 
 import anyio
 import anyio.to_thread
 import msgspec
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 
 from harken.context.checkpoint import CommitOrigin
 from harken.service.team.access import OWNER_CALLER, check_route, find_right
 from harken.service.team.trace import RequestTrace, trace_of
 from harken.store.base import Store
 from harken.store.remote.errors import RequestRefused
-from harken.store.remote.wire import MAX_BATCH_BYTES
+from harken.store.remote.wire import MAX_BATCH_BYTES, MAX_NAMES
 from harken.teams.caller import Caller
 
 
@@ -93,6 +93,10 @@ def sign(caller: Caller, origin: CommitOrigin) -> CommitOrigin:
     return replace(origin, principal=caller.sign(origin.principal))
 
 
+PageLimit: TypeAlias = Annotated[int, Query(ge=1, le=MAX_NAMES)]
+"""The limit of a page, as a parameter of a path."""
+BodyLimit: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=MAX_NAMES)]
+"""The limit of a page, in a body."""
 OpenStore = Annotated[Store, Depends(store_of)]
 Sender = Annotated[Caller, Depends(caller_of)]
 StreamLimiter = Annotated[anyio.CapacityLimiter, Depends(streams_of)]

@@ -13,11 +13,13 @@ from fastapi.responses import Response
 from harken.core import canonical
 from harken.core.commits import ArtifactRef
 from harken.service.body import Json, RequestBody
-from harken.service.dependencies import WRITE_DEPENDENCIES, OpenStore, StreamLimiter
+from harken.service.dependencies import WRITE_DEPENDENCIES, OpenStore, PageLimit, StreamLimiter
 from harken.service.openapi import operation
 from harken.service.streaming import join_pieces, stream_response
 from harken.store.base import GcResult, StoredObject, StoreStats, Tombstone
 from harken.store.remote import wire
+from harken.store.remote.paging import cut_mapping
+from harken.store.remote.wire import MAX_NAMES
 
 routes = APIRouter(prefix="/v1/store", tags=["store"])
 
@@ -29,9 +31,14 @@ async def raw(store: OpenStore, streams: StreamLimiter, name: str) -> Response:
 
 
 @routes.get("/chunks/{name}", **operation(wire.ChunkList, names=True))
-def chunks(store: OpenStore, name: str) -> Json:
-    """List the raw artifacts that are the chunks of a file. Raw bytes are their own chunk."""
-    return Json(wire.ChunkList(store.chunk_names(ArtifactRef(name))))
+def chunks(store: OpenStore, name: str, after: int = 0, limit: PageLimit = MAX_NAMES) -> Json:
+    """List the raw artifacts that are the chunks of a file. Raw bytes are their own chunk.
+
+    `after`: the number of chunks that are skipped.
+    """
+    names = store.chunk_names(ArtifactRef(name))
+    end = max(after, 0) + limit
+    return Json(wire.ChunkList(names[max(after, 0) : end], str(end) if end < len(names) else None))
 
 
 @routes.get("/things", **operation())
@@ -48,11 +55,11 @@ def stats(store: OpenStore) -> Json:
     return Json(store.stats())
 
 
-@routes.get("/kept", **operation(wire.RetentionBody))
-def kept(store: OpenStore) -> Json:
+@routes.get("/kept", **operation(wire.RetentionList))
+def kept(store: OpenStore, after: str = "", limit: PageLimit = MAX_NAMES) -> Json:
     """List the retention policies of commits and artifacts."""
-    policies = store.retention()
-    return Json(wire.RetentionBody({name: policies[name] for name in policies}))
+    page = cut_mapping(store.retention(), after, limit)
+    return Json(wire.RetentionList(dict(page.rows.items()), page.next))
 
 
 @routes.post(
@@ -97,9 +104,10 @@ def purge(store: OpenStore, body: RequestBody) -> Json:
 
 
 @routes.get("/tombstones", **operation(wire.Tombstones))
-def tombstones(store: OpenStore) -> Json:
+def tombstones(store: OpenStore, after: str = "", limit: PageLimit = MAX_NAMES) -> Json:
     """List the tombstones of purged objects."""
-    return Json(wire.Tombstones(dict(store.tombstones())))
+    page = cut_mapping(store.tombstones(), after, limit)
+    return Json(wire.Tombstones(page.rows, page.next))
 
 
 def _frames(objects: Iterator[StoredObject]) -> Iterator[bytes]:

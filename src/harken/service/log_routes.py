@@ -18,7 +18,7 @@ from fastapi.responses import Response
 
 from harken.errors import CredentialInLog, LogNotFound
 from harken.service.body import Json, RawBody
-from harken.service.dependencies import WRITE_DEPENDENCIES, Sender
+from harken.service.dependencies import WRITE_DEPENDENCIES, PageLimit, Sender
 from harken.service.openapi import operation
 from harken.service.team.trace import trace_of
 from harken.session.log import receive as received
@@ -27,6 +27,7 @@ from harken.session.log.listing import stat_logs
 from harken.session.log.receive import LogEnd
 from harken.store.remote import wire
 from harken.store.remote.errors import RequestRefused
+from harken.store.remote.paging import cut_mapping
 from harken.teams.caller import USER_SEPARATOR
 
 _NAME_PATTERN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
@@ -62,8 +63,8 @@ class Logs:
         logs._locks = self._locks
         return logs
 
-    def list_logs(self, after: str) -> list[wire.ListedLog]:
-        """Return the logs whose names follow `after`, sorted, as many as fit into a response.
+    def list_logs(self, after: str, limit: int) -> wire.LogList:
+        """Return the logs whose names follow `after`, sorted, at most `limit`.
 
         Each user has the logs that this user sent, and the owner all others. Raises RequestRefused.
         """
@@ -76,10 +77,12 @@ class Logs:
             for (user, separator, name), stat in logs.items()
             if user + separator == self._prefix
         }
-        batch = sorted(name for name in names if name > after)[: wire.MAX_LISTED_LOGS]
-        return [
-            wire.ListedLog(name, names[name].size_bytes, names[name].modified_ns) for name in batch
+        page = cut_mapping(names, after, limit)
+        listed_logs = [
+            wire.ListedLog(name, stat.size_bytes, stat.modified_ns)
+            for name, stat in page.rows.items()
         ]
+        return wire.LogList(listed_logs, page.next)
 
     def end(self, name: str, limit_bytes: int | None = None) -> LogEnd:
         """Return the end of a log, or of its first bytes. Raises RequestRefused, InvalidLog."""
@@ -146,9 +149,9 @@ ReceivedLogs = Annotated[Logs, Depends(logs_of)]
 
 
 @routes.get("", **operation(wire.LogList, names=True))
-def list_logs(logs: ReceivedLogs, after: LogName = "") -> Json:
-    """List the logs whose names follow `after`, sorted by name, at most 10,000."""
-    return Json(wire.LogList(logs.list_logs(after)))
+def list_logs(logs: ReceivedLogs, after: LogName = "", limit: PageLimit = wire.MAX_NAMES) -> Json:
+    """List the logs whose names follow `after`, sorted by name."""
+    return Json(logs.list_logs(after, limit))
 
 
 @routes.get("/{name}", **operation(wire.LogEndBody, names=True))

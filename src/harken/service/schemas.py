@@ -132,10 +132,12 @@ class CommitInfo(msgspec.Struct, frozen=True, kw_only=True):
     labels: tuple[str, ...]
 
 
-class CommitInfoList(msgspec.Struct, frozen=True):
+class CommitInfoList(msgspec.Struct, frozen=True, omit_defaults=True):
     """Commits, newest first."""
 
     commits: list[CommitInfo]
+    next: str | None = None
+    """The position after the last one, if there are more: `after` of the next request."""
 
 
 class ConversationBody(msgspec.Struct, frozen=True):

@@ -18,17 +18,23 @@ from fastapi.responses import Response
 from harken.core import commits
 from harken.core.commits import ArtifactRef, Commit, CommitId, CommitNotes, DeltaEntry, HeadName
 from harken.service.body import Json, RequestBody
-from harken.service.dependencies import WRITE_DEPENDENCIES, OpenStore
+from harken.service.dependencies import WRITE_DEPENDENCIES, BodyLimit, OpenStore
 from harken.service.openapi import operation
 from harken.store.base import StoredCommit
 from harken.store.notes import compute_notes_digests, iter_encoded_notes
 from harken.store.remote import wire
+from harken.store.remote.paging import (
+    cut_labels,
+    cut_mapping,
+    cut_sequence,
+    list_names,
+    list_newest,
+)
 
 routes = APIRouter(prefix="/v1/store", tags=["store"])
 _BATCH_NAMES = 500
 T = TypeVar("T")
 Depth = Annotated[int, msgspec.Meta(ge=0, le=wire.MAX_NAMES)]
-Listed = Annotated[int, msgspec.Meta(ge=0, le=wire.MAX_LISTED_NAMES)]
 
 
 class KeysRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,7 +50,14 @@ class ChainRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     depth: Depth = wire.MAX_NAMES
 
 
-class CommitNameRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PageRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A page of a list: the position before it (`next` of the previous one), and its limit."""
+
+    after: str = ""
+    limit: BodyLimit = wire.MAX_NAMES
+
+
+class CommitNameRequest(PageRequest, frozen=True, kw_only=True):
     """The full name of a commit."""
 
     name: CommitId
@@ -57,20 +70,20 @@ class LatestRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at: str
 
 
-class NewestRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NewestRequest(PageRequest, frozen=True, kw_only=True):
     """The maximal number of commits."""
 
-    limit: Listed = 20
+    limit: BodyLimit = 20
 
 
-class PrefixRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PrefixRequest(PageRequest, frozen=True, kw_only=True):
     """A prefix of names, and the maximal number of names."""
 
     beginning: str
-    limit: Listed = 20
+    limit: BodyLimit = 20
 
 
-class LabelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LabelRequest(PageRequest, frozen=True, kw_only=True):
     """A label. Null selects all labels."""
 
     label: str | None = None
@@ -94,14 +107,14 @@ class BranchMoveRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     """The required current head."""
 
 
-class BranchQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class BranchQuery(PageRequest, frozen=True, kw_only=True):
     """The name of a branch, or the beginning of the names of branches. Empty: all branches."""
 
     prefix: str = ""
     name: str | None = None
 
 
-class HeadQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class HeadQuery(PageRequest, frozen=True, kw_only=True):
     """The beginning of the names of heads. Empty: all heads."""
 
     prefix: str = ""
@@ -249,7 +262,9 @@ def chain(store: OpenStore, body: RequestBody) -> Response:
 @routes.post("/children", **operation(wire.CommitList, CommitNameRequest))
 def children(store: OpenStore, body: RequestBody) -> Json:
     """List the children of a commit, oldest first."""
-    return Json(wire.CommitList(store.children(body.json(CommitNameRequest).name)))
+    fields = body.json(CommitNameRequest)
+    page = cut_sequence(store.children(fields.name), fields.after, fields.limit)
+    return Json(wire.CommitList(page.rows, page.next))
 
 
 @routes.post("/latest", **operation(wire.OptionalCommit, LatestRequest))
@@ -262,14 +277,17 @@ def latest(store: OpenStore, body: RequestBody) -> Json:
 @routes.post("/newest", **operation(wire.CommitList, NewestRequest))
 def newest(store: OpenStore, body: RequestBody) -> Json:
     """List the most recently written commits, newest first."""
-    return Json(wire.CommitList(store.newest_commits(body.json(NewestRequest).limit)))
+    fields = body.json(NewestRequest)
+    page = list_newest(store, fields.after, fields.limit)
+    return Json(wire.CommitList(page.rows, page.next))
 
 
 @routes.post("/named", **operation(wire.NameList, PrefixRequest))
-def list_names(store: OpenStore, body: RequestBody) -> Json:
+def named(store: OpenStore, body: RequestBody) -> Json:
     """List the names of commits and artifacts with this prefix, sorted."""
     fields = body.json(PrefixRequest)
-    return Json(wire.NameList([*store.names_with_prefix(fields.beginning, fields.limit)]))
+    page = list_names(store, fields.beginning, fields.after, fields.limit)
+    return Json(wire.NameList([*page.rows], page.next))
 
 
 @routes.get("/notes-digests", **operation(wire.NotesDigests))
@@ -295,7 +313,8 @@ def branches(store: OpenStore, body: RequestBody) -> Json:
     """List the heads of branches: of one name, or with a prefix."""
     fields = body.json(BranchQuery)
     if fields.name is None:
-        return Json(wire.BranchList(store.branches(fields.prefix)))
+        page = cut_mapping(store.branches(fields.prefix), fields.after, fields.limit)
+        return Json(wire.BranchList(page.rows, page.next))
     head = store.find_branch(fields.name)
     return Json(wire.BranchList({} if head is None else {fields.name: head}))
 
@@ -315,7 +334,9 @@ def move_branch(store: OpenStore, body: RequestBody) -> Json:
 @routes.post("/heads", **operation(wire.HeadList, HeadQuery))
 def heads(store: OpenStore, body: RequestBody) -> Json:
     """List the heads of artifacts whose names have this prefix."""
-    return Json(wire.HeadList(store.heads(body.json(HeadQuery).prefix)))
+    fields = body.json(HeadQuery)
+    page = cut_mapping(store.heads(fields.prefix), fields.after, fields.limit)
+    return Json(wire.HeadList(page.rows, page.next))
 
 
 @routes.post(
@@ -344,7 +365,9 @@ def set_heads(store: OpenStore, body: RequestBody) -> Json:
 @routes.post("/labelled", **operation(wire.LabelList, LabelRequest))
 def labelled(store: OpenStore, body: RequestBody) -> Json:
     """List labels with their commits, oldest first."""
-    return Json(wire.LabelList(store.commits_by_label(body.json(LabelRequest).label)))
+    fields = body.json(LabelRequest)
+    page = cut_labels(store.commits_by_label(fields.label), fields.after, fields.limit)
+    return Json(wire.LabelList(page.rows, page.next))
 
 
 @routes.post("/derived", **operation(wire.Derived, KeysRequest))

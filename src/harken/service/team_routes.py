@@ -14,16 +14,14 @@ import msgspec
 from fastapi import APIRouter, Query, Request
 
 from harken.service.body import Json
-from harken.service.dependencies import OpenStore
+from harken.service.dependencies import OpenStore, PageLimit
 from harken.service.openapi import operation
 from harken.service.team.trace import trace_of
 from harken.store.changes import ChangePage, ChangeStore
 from harken.store.remote.errors import RequestRefused
-from harken.store.remote.wire import MAX_NAMES
 from harken.teams.audit import AuditPage, read_audit_page
 
 routes = APIRouter(prefix="/v1", tags=["team"])
-Limit: TypeAlias = Annotated[int, Query(ge=1, le=MAX_NAMES)]
 Position: TypeAlias = Annotated[int, Query(ge=0, le=2**53)]
 Wait: TypeAlias = Annotated[float, Query(ge=0, le=30)]
 _POLL_S = 0.2
@@ -31,7 +29,7 @@ _POLL_S = 0.2
 
 @routes.get("/changes", **operation(ChangePage, names=True))
 async def changes(
-    store: OpenStore, after: Position = 0, limit: Limit = 1000, wait_s: Wait = 0
+    store: OpenStore, after: Position = 0, limit: PageLimit = 1000, wait_s: Wait = 0
 ) -> Json:
     """Return the changes after a position, oldest first; `next` is the position to continue at.
 
@@ -50,7 +48,7 @@ async def changes(
 
 
 @routes.get("/audit", **operation(AuditPage, names=True))
-def audit(request: Request, after: Position = 0, limit: Limit = 1000) -> Json:
+def audit(request: Request, after: Position = 0, limit: PageLimit = 1000) -> Json:
     """Return records of the audit log, oldest first; `next` is the position to continue at."""
     team = trace_of(request.scope).team
     if team is None:

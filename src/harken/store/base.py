@@ -269,8 +269,12 @@ class Store(Protocol):
         """
         ...
 
-    def newest_commits(self, limit: int = 20) -> list[CommitId]:
-        """Return the most recently written commits, newest first, at most `limit`."""
+    def newest_commits(self, limit: int = 20, *, before: CommitId | None = None) -> list[CommitId]:
+        """Return the most recently written commits, newest first, at most `limit`.
+
+        before: return those that were written before this commit. Raises NameNotFound if it does
+        not exist.
+        """
         ...
 
     def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:

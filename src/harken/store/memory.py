@@ -236,9 +236,11 @@ class MemoryStore:
                 raise ObjectNotFound(NAME, to, needed_by=name)
             self._heads[name] = to
 
-    def newest_commits(self, limit: int = 20) -> list[CommitId]:
+    def newest_commits(self, limit: int = 20, *, before: CommitId | None = None) -> list[CommitId]:
         with self._lock:
             names = [CommitId(name) for name in self._notes]
+            if before is not None:
+                names = names[: names.index(self._check_commit(before))]
         return names[::-1][: max(limit, 0)]
 
     def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:

@@ -93,10 +93,12 @@ class GuardedReads:
             return self._store.latest_commit(principal, at)
         return self._index.latest(principal, parse_rfc3339(at), self._covers_reading)
 
-    def newest_commits(self, limit: int = 20) -> list[CommitId]:
+    def newest_commits(self, limit: int = 20, *, before: CommitId | None = None) -> list[CommitId]:
         if self._reads_all:
-            return self._store.newest_commits(limit)
-        return self._index.newest(_clamp(limit), self._covers_reading)
+            return self._store.newest_commits(limit, before=before)
+        if before is not None and not self._readable([before]):
+            raise NameNotFound("commit", before, self._index.newest(3, self._covers_reading))
+        return self._index.newest(_clamp(limit), self._covers_reading, before)
 
     def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
         if self._reads_all:

@@ -6,6 +6,7 @@ Source: docs/formats/store.md; the contract is `harken.store.base.Store`.
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any
 
 from harken.core import commits
@@ -237,6 +238,18 @@ class StoreSuite(TicketHeadSuite):
                 assert len(reader.names_with_prefix("ctx-", many)) == 3
             for none in (0, -1, -(2**70)):
                 assert reader.newest_commits(none) == reader.names_with_prefix("", none) == []
+
+    def test_newest_commits_continue_before_a_commit(self) -> None:
+        store = self.store()
+        names = chain_in(store, 4)
+        for reader in self._both(store):
+            assert reader.newest_commits(2, before=names[3]) == [names[2], names[1]]
+            assert reader.newest_commits(9, before=names[1]) == [names[0]]
+            assert reader.newest_commits(9, before=names[0]) == []
+            assert reader.newest_commits(0, before=names[3]) == []
+            for unknown in (f"ctx-{'0' * 64}", "ctx-", ""):
+                ask = partial(reader.newest_commits, before=CommitId(unknown))
+                refused(NameNotFound, ask, 9)
 
     def test_everything_is_yielded_after_what_it_needs(self) -> None:
         store = self.store()

@@ -234,7 +234,7 @@ def test_overload_is_answered_with_retry_after() -> None:
 
 
 class Broken(MemoryStore):
-    def newest_commits(self, limit: int = 20) -> Any:
+    def newest_commits(self, limit: int = 20, *, before: Any = None) -> Any:
         raise ZeroDivisionError("with a secret")
 
 

@@ -198,9 +198,17 @@ class PostgresStore(PostgresChangeTable):
         rows = self._database.fetch(queries.LATEST, parameters * 2)
         return next(iter(queries.to_commit_ids(rows, list)), None)
 
-    def newest_commits(self, limit: int = 20) -> list[CommitId]:
-        query = "SELECT digest FROM history ORDER BY seq DESC LIMIT %s"
-        return queries.to_commit_ids(self._database.fetch(query, [_clamp(limit)]), list)
+    def newest_commits(self, limit: int = 20, *, before: CommitId | None = None) -> list[CommitId]:
+        if before is None:
+            query = "SELECT digest FROM history ORDER BY seq DESC LIMIT %s"
+            return queries.to_commit_ids(self._database.fetch(query, [_clamp(limit)]), list)
+        digest = to_digest(before) if is_full_name(before, "ctx-") else b""
+        rows = self._database.fetch("SELECT seq FROM history WHERE digest = %s", [digest])
+        if not rows:
+            raise self._no_commit(before)
+        query = "SELECT digest FROM history WHERE seq < %s ORDER BY seq DESC LIMIT %s"
+        parameters = [rows[0][0], _clamp(limit)]
+        return queries.to_commit_ids(self._database.fetch(query, parameters), list)
 
     def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
         return queries.find_names(self._database, beginning, _clamp(limit))

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 from urllib.parse import quote
 
 from blake3 import blake3
@@ -49,11 +49,21 @@ from harken.store.remote.connection import ServiceConnection
 
 LOCAL = "http://localhost"
 _FULL_NAME_PATTERN = re.compile(r"(ctx-|art-)?[0-9a-f]{64}")
-_DIGITS = "0123456789abcdef"
+_POSTED_LISTS = {"children", "newest", "named", "branches", "heads", "labelled"}
+_MAX_RESTARTS = 10
+"""A list begins again if the row of a position was removed."""
 _COLLECT_TIMEOUT_S = 3600.0
 """The timeout of a collection or a purge, which read everything in the store."""
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class _Page(Protocol):
+    @property
+    def next(self) -> str | None: ...
+
+
+AnyPage = TypeVar("AnyPage", bound=_Page)
 
 
 @check_arguments
@@ -64,6 +74,9 @@ class RemoteStore:
     be repeated. `ca_file` and `project`: as for `ServiceConnection`. Raises ConfigError; all
     methods raise StoreError if the service is unavailable.
     """
+
+    page_limit = wire.MAX_NAMES
+    """The limit of rows in a response to a list, which is read in pages."""
 
     def __init__(
         self,
@@ -123,7 +136,8 @@ class RemoteStore:
     def chunk_names(self, name: ArtifactRef) -> list[ArtifactRef]:
         if not _FULL_NAME_PATTERN.fullmatch(name):
             raise ObjectNotFound(self.address, name)
-        return self._get(f"chunks/{name}", wire.ChunkList).chunks
+        pages = self._iter_pages(f"chunks/{name}", wire.ChunkList)
+        return [chunk for page in pages for chunk in page.chunks]
 
     def find_derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
         derived: dict[str, ArtifactRef] = {}
@@ -160,29 +174,37 @@ class RemoteStore:
         return commits
 
     def children(self, name: CommitId) -> list[CommitId]:
-        return self._post("children", wire.CommitList, name=name).commits
+        pages = self._iter_pages("children", wire.CommitList, name=name)
+        return [*dict.fromkeys(child for page in pages for child in page.commits)]
 
     def latest_commit(self, principal: str, at: str) -> CommitId | None:
         return self._post("latest", wire.OptionalCommit, principal=principal, at=at).id
 
-    def newest_commits(self, limit: int = 20) -> list[CommitId]:
-        batch_limit = max(0, min(limit, wire.MAX_LISTED_NAMES))
-        commits = self._post("newest", wire.CommitList, limit=batch_limit).commits
-        if len(commits) == batch_limit < limit:
-            raise StoreError(self.address, f"has more than {batch_limit} commits: ask for fewer")
-        return commits
+    def newest_commits(self, limit: int = 20, *, before: CommitId | None = None) -> list[CommitId]:
+        if before is not None and not self.commits([before]):
+            raise NameNotFound("commit", before, self.newest_commits(3))
+        if limit < 1:
+            return []
+        names: dict[CommitId, None] = {}
+        size = min(limit, self.page_limit)
+        for page in self._iter_pages("newest", wire.CommitList, after=before or "", limit=size):
+            names |= dict.fromkeys(page.commits)
+            if len(names) >= limit:
+                break
+        return [*names][:limit]
 
     def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
-        batch_limit = max(0, min(limit, wire.MAX_NAMES))
-        matches = self._post("named", wire.NameList, beginning=beginning, limit=batch_limit).names
-        if not all(name.startswith(beginning) for name in matches):
-            raise self._invalid_response("names that were not requested")
-        # There may be more names than fit into a response: split the query.
-        if len(matches) == batch_limit < limit:
-            matches = []
-            for longer in _extend_prefix(beginning):
-                matches += self.names_with_prefix(longer, limit - len(matches))
-        return [ArtifactRef(name) for name in matches]
+        names: list[CommitId | ArtifactRef] = []
+        if limit < 1:
+            return names
+        size = min(limit, self.page_limit)
+        for page in self._iter_pages("named", wire.NameList, beginning=beginning, limit=size):
+            if not all(name.startswith(beginning) for name in page.names):
+                raise self._invalid_response("names that were not requested")
+            names += map(ArtifactRef, page.names)
+            if len(names) >= limit:
+                break
+        return names[:limit]
 
     def update_notes(
         self, name: CommitId, notes: CommitNotes, *, was: CommitNotes | None = None
@@ -196,7 +218,8 @@ class RemoteStore:
                 raise
 
     def branches(self, prefix: str = "") -> dict[str, CommitId]:
-        return self._post("branches", wire.BranchList, prefix=prefix).branches
+        pages = self._iter_pages("branches", wire.BranchList, prefix=prefix)
+        return {name: head for page in pages for name, head in page.branches.items()}
 
     def find_branch(self, name: str) -> CommitId | None:
         return self._post("branches", wire.BranchList, name=name).branches.get(name)
@@ -211,7 +234,8 @@ class RemoteStore:
                 raise
 
     def heads(self, prefix: str = "") -> dict[HeadName, ArtifactRef]:
-        return self._post("heads", wire.HeadList, prefix=prefix).heads
+        pages = self._iter_pages("heads", wire.HeadList, prefix=prefix)
+        return {name: head for page in pages for name, head in page.heads.items()}
 
     def move_head(self, name: HeadName, to: ArtifactRef, *, expected: ArtifactRef | None) -> None:
         check_head_name(name)
@@ -228,7 +252,11 @@ class RemoteStore:
         self._post("set-heads", wire.DoneBody, heads=dict(heads))
 
     def commits_by_label(self, label: str | None = None) -> dict[str, list[CommitId]]:
-        return self._post("labelled", wire.LabelList, label=label).labels
+        labels: dict[str, dict[CommitId, None]] = {}
+        for page in self._iter_pages("labelled", wire.LabelList, label=label):
+            for text, names in page.labels.items():
+                labels.setdefault(text, {}).update(dict.fromkeys(names))
+        return {text: [*names] for text, names in labels.items()}
 
     def iter_objects(self) -> Iterator[StoredObject]:
         frames = wire.iter_frames(self._connection.stream("/v1/store/things"))
@@ -245,8 +273,8 @@ class RemoteStore:
         self._post("keep", wire.DoneBody, kept=dict(names))
 
     def retention(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
-        policies = self._get("kept", wire.RetentionBody).kept
-        return {ArtifactRef(name): policy for name, policy in policies.items() if policy}
+        pages = self._iter_pages("kept", wire.RetentionList)
+        return {ArtifactRef(name): policy for page in pages for name, policy in page.kept.items()}
 
     def collect(
         self,
@@ -270,7 +298,8 @@ class RemoteStore:
         )
 
     def tombstones(self) -> dict[Name, Tombstone]:
-        return self._get("tombstones", wire.Tombstones).tombstones
+        pages = self._iter_pages("tombstones", wire.Tombstones)
+        return {name: stone for page in pages for name, stone in page.tombstones.items()}
 
     def changes(self, after: int = 0, limit: int = 1000) -> ChangePage:
         """As `ChangeStore.changes`: those that the token may read."""
@@ -286,15 +315,15 @@ class RemoteStore:
         """Yield the logs on the service, sorted by name."""
         last = ""
         while True:
-            path = f"/v1/logs?after={quote(last, safe='')}"
+            path = f"/v1/logs?after={quote(last, safe='')}&limit={self.page_limit}"
             response = self._connection.request(path, method="GET")
-            logs = self._decode_response(wire.read_json, response, wire.LogList).logs
-            for log in logs:
+            page = self._decode_response(wire.read_json, response, wire.LogList)
+            for log in page.logs:
                 if log.name <= last:
                     raise self._invalid_response("logs that are not sorted")
                 last = log.name
                 yield log
-            if len(logs) < wire.MAX_LISTED_LOGS:
+            if page.next is None or page.next != last:
                 return
 
     def log_end(self, name: str, limit_bytes: int | None = None) -> wire.LogEndBody:
@@ -390,6 +419,29 @@ class RemoteStore:
         response = self._connection.request(f"/v1/store/{endpoint}", canonical.to_json_line(query))
         return self._decode_response(wire.read_json, response, response_type)
 
+    def _iter_pages(
+        self, endpoint: str, page_type: type[AnyPage], **query: object
+    ) -> Iterator[AnyPage]:
+        """Yield the pages of a list. Raises StoreError, also if a page does not follow."""
+        is_post = endpoint in _POSTED_LISTS
+        after = str(query.pop("after", ""))
+        limit = query.pop("limit", self.page_limit)
+        passed, restarts = {after}, 0
+        while True:
+            if is_post:
+                page = self._post(endpoint, page_type, after=after, limit=limit, **query)
+            else:
+                position = f"&after={quote(after, safe='')}" if after else ""
+                page = self._get(f"{endpoint}?limit={limit}{position}", page_type)
+            yield page
+            if page.next is None:
+                return
+            if page.next in passed:
+                passed, restarts = set(), restarts + 1
+            if page.next == after or restarts > _MAX_RESTARTS:
+                raise self._invalid_response("the same page twice")
+            passed.add(after := page.next)
+
     def _get(self, endpoint: str, response_type: type[T]) -> T:
         response = self._connection.request(f"/v1/store/{endpoint}", method="GET")
         return self._decode_response(wire.read_json, response, response_type)
@@ -438,14 +490,6 @@ class RemoteStore:
 def _valid_names(names: Iterable[str]) -> list[str]:
     """Return the distinct full names. No other names can exist."""
     return [name for name in dict.fromkeys(names) if _FULL_NAME_PATTERN.fullmatch(name)]
-
-
-def _extend_prefix(prefix: str) -> list[str]:
-    """Return the sorted prefixes that are one step longer and cover all names of this prefix."""
-    for kind in ("art-", "ctx-"):
-        if prefix.startswith(kind):
-            return [prefix + digit for digit in _DIGITS]
-    return [kind for kind in ("art-", "ctx-") if kind.startswith(prefix)]
 
 
 def _slices(names: Iterable[str]) -> Iterator[list[str]]:

@@ -37,11 +37,7 @@ PACKED = "application/msgpack"
 JSON = "application/json"
 BYTES = "application/octet-stream"
 MAX_NAMES = 10_000
-"""The limit of names in a request, and of commits in a response to `chain`."""
-MAX_LISTED_NAMES = 1_000_000
-"""The limit of names in a response."""
-MAX_LISTED_LOGS = 10_000
-"""The limit of logs in a response; the next ones are requested by the last name."""
+"""The limit of names in a request, and of rows in a page of a list."""
 MAX_BATCH_BYTES = 64 * 1024 * 1024
 """The default limit of a batch."""
 MAX_RESPONSE_BYTES = 32 * 1024 * 1024
@@ -114,10 +110,11 @@ class ListedLog(msgspec.Struct, frozen=True):
     """The time of the last write, in nanoseconds since 1970."""
 
 
-class LogList(msgspec.Struct, frozen=True):
+class LogList(msgspec.Struct, frozen=True, omit_defaults=True):
     """Logs, sorted by name."""
 
     logs: list[ListedLog]
+    next: str | None = None
 
 
 class NotesDigests(msgspec.Struct, frozen=True):
@@ -148,22 +145,26 @@ class PackedObject(msgspec.Struct, frozen=True, array_like=True):
     body: bytes
 
 
-class NameList(msgspec.Struct, frozen=True):
+class NameList(msgspec.Struct, frozen=True, omit_defaults=True):
     """Names of commits and artifacts, sorted."""
 
     names: list[FullName]
+    next: str | None = None
+    """The position after the last one, if there are more. As in other lists."""
 
 
-class ChunkList(msgspec.Struct, frozen=True):
+class ChunkList(msgspec.Struct, frozen=True, omit_defaults=True):
     """The chunks of a file, in order."""
 
     chunks: list[FullArtifact]
+    next: str | None = None
 
 
-class CommitList(msgspec.Struct, frozen=True):
+class CommitList(msgspec.Struct, frozen=True, omit_defaults=True):
     """Names of commits."""
 
     commits: list[FullCommit]
+    next: str | None = None
 
 
 class OptionalCommit(msgspec.Struct, frozen=True):
@@ -172,22 +173,25 @@ class OptionalCommit(msgspec.Struct, frozen=True):
     id: FullCommit | None
 
 
-class LabelList(msgspec.Struct, frozen=True):
+class LabelList(msgspec.Struct, frozen=True, omit_defaults=True):
     """Labels with their commits, oldest first."""
 
     labels: dict[str, list[FullCommit]]
+    next: str | None = None
 
 
-class BranchList(msgspec.Struct, frozen=True):
+class BranchList(msgspec.Struct, frozen=True, omit_defaults=True):
     """The heads of branches, by name."""
 
     branches: dict[str, FullCommit]
+    next: str | None = None
 
 
-class HeadList(msgspec.Struct, frozen=True):
+class HeadList(msgspec.Struct, frozen=True, omit_defaults=True):
     """The heads of artifacts, by name."""
 
     heads: dict[FullHeadName, FullArtifact]
+    next: str | None = None
 
 
 class NamesRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -202,10 +206,18 @@ class RetentionBody(msgspec.Struct, frozen=True):
     kept: dict[str, RetentionPolicy | None]
 
 
-class Tombstones(msgspec.Struct, frozen=True):
+class RetentionList(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Retention policies of commits and artifacts, by name."""
+
+    kept: dict[str, RetentionPolicy]
+    next: str | None = None
+
+
+class Tombstones(msgspec.Struct, frozen=True, omit_defaults=True):
     """Tombstones by the name of the purged content."""
 
     tombstones: dict[str, Tombstone]
+    next: str | None = None
 
 
 class Collection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

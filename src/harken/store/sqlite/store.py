@@ -168,9 +168,8 @@ class SqliteStore(ChangeTable):
     def chain(self, name: CommitId, depth: int | None = None) -> list[StoredCommit]:
         limit = NO_LIMIT if depth is None else min(depth, NO_LIMIT)
         with self._reading() as connection:
-            rows = commit_table.select_ancestors(
-                connection, self._get_row(connection, name).id, limit
-            )
+            tip = self._get_row(connection, name)
+            rows = commit_table.select_ancestors(connection, tip.id, limit)
             commits: list[StoredCommit] = []
             current: CommitId | None = name
             for batch in iter_batches(rows):
@@ -215,9 +214,11 @@ class SqliteStore(ChangeTable):
             rows = commit_table.select_latest(connection, principal, until_us)
             return next(iter(self._read_names(connection, rows)), None)
 
-    def newest_commits(self, limit: int = 20) -> list[CommitId]:
+    def newest_commits(self, limit: int = 20, *, before: CommitId | None = None) -> list[CommitId]:
         with self._reading() as connection:
-            rows = commit_table.select_rows(connection, "ORDER BY id DESC LIMIT ?", [_clamp(limit)])
+            end = NO_LIMIT if before is None else self._get_row(connection, before).id
+            where = "WHERE id < ? ORDER BY id DESC LIMIT ?"
+            rows = commit_table.select_rows(connection, where, [end, _clamp(limit)])
             return self._read_names(connection, rows)
 
     def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
@@ -227,9 +228,8 @@ class SqliteStore(ChangeTable):
             if beginning.startswith("art-") or "art-".startswith(beginning):
                 matches += self._pack_cache.find_artifacts(connection, beginning[4:], limit)
             if beginning.startswith("ctx-") or "ctx-".startswith(beginning):
-                rows = commit_table.select_by_prefix(
-                    connection, beginning[4:], limit - len(matches)
-                )
+                left = limit - len(matches)
+                rows = commit_table.select_by_prefix(connection, beginning[4:], left)
                 matches += self._read_names(connection, rows)
         return matches
 

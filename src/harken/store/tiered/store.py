@@ -21,6 +21,7 @@ from harken.core.arguments import check_arguments
 from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash, HeadName
 from harken.errors import BranchConflict, NameNotFound, ObjectCorrupted, ObjectNotFound, StoreError
 from harken.store.base import (
+    NO_LIMIT,
     BranchMove,
     EvictionResult,
     GcResult,
@@ -263,7 +264,12 @@ class TieredStore:
         """Set the heads of imported files locally. `push` sets those in the backing store."""
         self.local.set_heads(heads)
 
-    def newest_commits(self, limit: int = 20) -> list[CommitId]:
+    def newest_commits(self, limit: int = 20, *, before: CommitId | None = None) -> list[CommitId]:
+        if before is not None:
+            names = self.newest_commits(NO_LIMIT)
+            if before not in names:
+                raise NameNotFound("commit", before, names[:3])
+            return names[names.index(before) + 1 :][: max(limit, 0)]
         local = self.local.newest_commits(limit)
         remote = self._query_backing(lambda store: store.newest_commits(limit)) or []
         if {*remote} <= {*local}:
