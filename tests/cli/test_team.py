@@ -6,7 +6,7 @@ import io
 import json
 import ssl
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
@@ -14,11 +14,16 @@ from typing import Any
 import httpx
 import pytest
 
+from harken.core import structs
+from harken.core.commits import CommitId
 from harken.errors import StoreError
 from harken.store.remote.store import RemoteStore
 from harken.store.sqlite.store import SqliteStore
+from harken.teams.scopes import Grant, parse_scope
+from harken.testing.store_kit import batch_of, commit_in
 from tests.cli import kit
 from tests.cli.kit import Cli
+from tests.team_kit import team_service
 from tests.tls_kit import write_certificate
 
 SCRIPT = """\
@@ -195,6 +200,53 @@ def test_a_running_service_takes_the_first_user(cli: Cli, tmp_path: Path) -> Non
     audit = team.run("user", "audit").out
     assert f"ann {team.run('token', 'list', 'ann', '--json').json[0]['id']}" in audit
     assert "POST /v1/checkpoint: 403 forbidden" in audit
+
+
+@pytest.mark.req("D-06", "D-07")
+def test_a_push_goes_on_after_refusals(cli: Cli, tmp_path: Path) -> None:
+    """Ann may not send Eve's commits: hers arrive, and the others after she gets the right."""
+    (tmp_path / "server").mkdir()
+    with team_service(tmp_path / "server") as service:
+        token = service.add("ann", "write project:cafe")
+        cli.environ.update(HARKEN_STORE_TOKEN=token, HARKEN_PRINCIPAL="ann")
+        cli.ok("remote", "add", "origin", service.url, "--home", cli.home)
+        with closing(SqliteStore(cli.home / "store.db")) as store:
+            names: dict[str, CommitId] = {}
+            for text, principal, parent in (
+                ("tea", "ann", None),
+                ("a", "eve", None),
+                ("b", "eve", "a"),
+                ("c", "ann", "b"),
+                ("cake", "ann", "tea"),
+            ):
+                batch = batch_of(text, parent=names.get(parent or ""), principal=principal)
+                store.write(batch)
+                names[text] = commit_in(batch)
+            store.move_branch("good", names["cake"], expected=None)
+            store.move_branch("bad", names["c"], expected=None)
+
+        push = ("push", "--all", "--home", cli.home)
+        ran = cli(*push)
+        assert ran.code == 2, ran
+        lines = ran.err.splitlines()
+        assert len(lines) == 5, lines
+        assert lines[0].startswith(f"refused: {names['a'][:30]}: ")
+        assert "writes as ann" in lines[0]
+        for line, name, parent in zip(lines[1:3], ("b", "c"), ("a", "b"), strict=True):
+            assert line.startswith(f"refused: {names[name][:30]}: is based on {names[parent]}")
+        assert lines[3].startswith("refused: branch bad: ")
+        assert lines[4] == "4 refused; everything else was pushed"
+        assert service.store.newest_commits() == [names["cake"], names["tea"]]
+        assert service.store.branches() == {"good": names["cake"]}
+        assert cli(*push).err == ran.err  # They are tried again.
+
+        user = service.directory.find_user("ann")
+        assert user is not None
+        grants = tuple(Grant(right, parse_scope("*")) for right in ("write", "copy"))
+        service.directory.change_user(structs.replace(user, grants=grants))
+        cli.ok(*push)
+        assert {*service.store.newest_commits()} == {*names.values()}
+        assert cli.ok(*push).err == ""
 
 
 def test_an_issuer_that_is_not_trusted_gets_no_token(team: TeamOnServer) -> None:

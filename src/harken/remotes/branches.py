@@ -12,11 +12,17 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from harken.core.commits import CommitId
-from harken.errors import BranchConflict, ConfigError, HarkenError, NameNotFound
+from harken.errors import (
+    BranchConflict,
+    ConfigError,
+    HarkenError,
+    NameNotFound,
+)
 from harken.remotes.mirror import Mirror
 from harken.remotes.service import RemoteHome
 from harken.store.base import Store
 from harken.store.branches import check_branch
+from harken.store.remote.errors import REFUSALS
 
 BranchChange: TypeAlias = Literal[
     "new", "moved", "ahead", "behind", "diverged", "deleted", "refused"
@@ -25,6 +31,14 @@ BranchChange: TypeAlias = Literal[
 has later commits. `deleted`: the branch was deleted on the other
 side. `refused`: its name is invalid.
 """
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Content that the remote did not accept. The transfer went on without it."""
+
+    subject: str
+    """A commit, a branch, or a kind of content: `tickets`."""
+    reason: str
 
 
 class BranchResult(msgspec.Struct, frozen=True):
@@ -103,11 +117,16 @@ def _compare(
 
 
 def push_branches(
-    store: Store, remote: RemoteHome, mirror: Mirror, *, dry_run: bool = False
+    store: Store,
+    remote: RemoteHome,
+    mirror: Mirror,
+    refusals: list[Refusal],
+    *,
+    dry_run: bool = False,
 ) -> list[BranchResult]:
     """Move the branches of the remote that the store continues, and create new ones.
 
-    Their commits are on the remote. Raises StoreError.
+    refusals: those that the remote does not accept are added. Raises StoreError.
     """
     remote_heads = remote.branches()
     results: list[BranchResult] = []
@@ -119,6 +138,9 @@ def push_branches(
                 remote.move_branch(name, head, expected=before)
             except BranchConflict:
                 change = "diverged"
+            except REFUSALS as error:
+                refusals.append(Refusal(f"branch {name}", str(error)))
+                continue
             else:
                 mirror.write_branch(name, head)
         if change is not None:

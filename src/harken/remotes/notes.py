@@ -19,6 +19,7 @@ from harken.remotes.mirror import Mirror
 from harken.remotes.service import RemoteHome
 from harken.store.base import NO_LIMIT, Store
 from harken.store.notes import compute_notes_digests, merge_notes
+from harken.store.remote.errors import REFUSALS
 
 
 class NotesResult(msgspec.Struct):
@@ -26,6 +27,8 @@ class NotesResult(msgspec.Struct):
 
     changed: list[CommitId] = msgspec.field(default_factory=list)
     conflicting: list[CommitId] = msgspec.field(default_factory=list)
+    refused: dict[CommitId, str] = msgspec.field(default_factory=dict)
+    """Commits whose notes the remote does not accept, and the reason."""
 
 
 def pull_notes(
@@ -105,8 +108,12 @@ def push_notes(
             notes = redacted[name]
             if base.get(name) == notes:
                 continue
-            if not dry_run and not _replace(remote, name, notes, base.get(name)):
-                result.conflicting.append(name)
+            try:
+                if not dry_run and not _replace(remote, name, notes, base.get(name)):
+                    result.conflicting.append(name)
+                    continue
+            except REFUSALS as error:
+                result.refused[name] = str(error)
                 continue
             result.changed.append(name)
             sent_notes.append((name, notes))

@@ -9,7 +9,8 @@ is: pull first.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +22,7 @@ from harken.core.commits import ArtifactRef, CommitId, CommitNotes, HeadName
 from harken.core.secrets.redaction import Credentials
 from harken.core.structs import replace
 from harken.errors import BranchConflict, ObjectNotFound
-from harken.remotes.branches import push_branches
+from harken.remotes.branches import Refusal, push_branches
 from harken.remotes.commit_names import list_recent_commits
 from harken.remotes.logs import stat_log_or_none
 from harken.remotes.mirror import LogRelation, Mirror
@@ -46,7 +47,11 @@ from harken.store.imported_files import (
     read_file_heads,
     starts_with,
 )
+from harken.store.remote.errors import REFUSALS
 from harken.store.remote.wire import ListedLog
+
+_MAX_REFUSED = 100
+"""The number of refused commits after which no more are tried one by one."""
 
 
 class Pusher(msgspec.Struct):
@@ -73,22 +78,35 @@ class Pusher(msgspec.Struct):
         result.commits = len(missing)
         if not self.dry_run:
             self._send_commits(missing, result)
-            self.mirror.write_cursor("local", newest)
+            if not result.refusals:  # Else the next push must find the refused ones again.
+                self.mirror.write_cursor("local", newest)
         redacted = {name: self._redact_notes(notes) for name, notes in changes.items()}
         notes = push_notes(changes, redacted, self.remote, self.mirror, dry_run=self.dry_run)
         result.notes, result.conflicting_notes = len(notes.changed), notes.conflicting
+        result.refusals += [Refusal(name, reason) for name, reason in notes.refused.items()]
 
     def push_names(self, result: TransferResult) -> None:
-        """Send branches, tickets, imported files, retention and purges."""
-        result.branches = push_branches(self.store, self.remote, self.mirror, dry_run=self.dry_run)
-        if not self.dry_run:
-            tickets = push_tickets(self.store, self.remote, self._target())
-            result.tickets, result.diverged_tickets = tickets.changed, tickets.diverged
-        self._push_files(result)
-        result.retention = copy_retention(
-            self.store.retention(), self.remote, new=(), dry_run=self.dry_run
-        )
-        self._push_purges(result)
+        """Send branches, tickets, imported files, retention and purges.
+
+        What the remote refuses is in `refusals`, and the other kinds are sent.
+        """
+        for subject, push in (
+            ("branches", self._push_branches),
+            ("tickets", self._push_tickets),
+            ("imported files", self._push_files),
+            ("retention policies", self._push_retention),
+            ("purges", self._push_purges),
+        ):
+            with self._refusing(result, subject):
+                push(result)
+
+    @contextmanager
+    def _refusing(self, result: TransferResult, subject: str) -> Iterator[None]:
+        """Record what the remote refuses. Raises StoreError."""
+        try:
+            yield
+        except REFUSALS as error:
+            result.refusals.append(Refusal(subject, str(error)))
 
     def list_logs(self) -> None:
         """List the logs of the remote, to which `is_unchanged` refers."""
@@ -135,6 +153,7 @@ class Pusher(msgspec.Struct):
         return candidates, local_state.newest
 
     def _send_commits(self, missing: Sequence[CommitId], result: TransferResult) -> None:
+        refused: set[CommitId] = set()
         count = 0
 
         def record(commits: Sequence[StoredCommit]) -> None:
@@ -145,13 +164,50 @@ class Pusher(msgspec.Struct):
             )
             self.on_progress("commits", count, len(missing))
 
+        def send(names: Sequence[CommitId]) -> None:
+            copied = copy_listed_commits(self.store, self._target(), names, on_copied=record)
+            result.objects += copied.objects
+            result.size_bytes += copied.size_bytes
+
+        def send_or_split(names: Sequence[CommitId]) -> None:
+            """Send commits, and those beside a refused one in smaller batches."""
+            if len(refused) >= _MAX_REFUSED:
+                refused.update(names)
+                reason = f"not sent, because {_MAX_REFUSED} were refused"
+                result.refusals.append(Refusal(f"{len(names)} more commits", reason))
+                return
+            try:
+                send(names)
+            except REFUSALS as error:
+                if len(names) == 1:
+                    refused.add(names[0])
+                    result.refusals.append(Refusal(names[0], str(error)))
+                    return
+                middle = len(names) // 2
+                send_or_split(names[:middle])
+                send_or_split(self._without_children(names[middle:], refused, result))
+
         try:
-            copied = copy_listed_commits(self.store, self._target(), missing, on_copied=record)
-        except ObjectNotFound:
+            send(missing)
+        except REFUSALS as error:
             # The remote removed an ancestor that the mirror has recorded: all names are compared.
-            missing, _ = self._list_missing(compares_all=True)
-            copied = copy_listed_commits(self.store, self._target(), missing, on_copied=record)
-        result.objects, result.size_bytes = copied.objects, copied.size_bytes
+            missing, _ = self._list_missing(compares_all=isinstance(error, ObjectNotFound))
+            send_or_split(missing)
+        result.commits = count
+
+    def _without_children(
+        self, names: Sequence[CommitId], refused: set[CommitId], result: TransferResult
+    ) -> list[CommitId]:
+        """Return commits that are based on no refused one; the others are refused, too."""
+        parents = {name: stored.commit.parent for name, stored in self.store.commits(names).items()}
+        remaining: list[CommitId] = []
+        for name in names:
+            if (parent := parents.get(name)) in refused:
+                refused.add(name)
+                result.refusals.append(Refusal(name, f"is based on {parent}, which was refused"))
+            else:
+                remaining.append(name)
+        return remaining
 
     def _redact_notes(self, notes: CommitNotes) -> CommitNotes:
         """Return notes as they are on the remote."""
@@ -164,6 +220,21 @@ class Pusher(msgspec.Struct):
         if self.credentials is None:
             return self.remote
         return RedactingTarget(self.store, self.remote, self.credentials, self.clock)
+
+    def _push_branches(self, result: TransferResult) -> None:
+        result.branches = push_branches(
+            self.store, self.remote, self.mirror, result.refusals, dry_run=self.dry_run
+        )
+
+    def _push_tickets(self, result: TransferResult) -> None:
+        if not self.dry_run:
+            tickets = push_tickets(self.store, self.remote, self._target())
+            result.tickets, result.diverged_tickets = tickets.changed, tickets.diverged
+
+    def _push_retention(self, result: TransferResult) -> None:
+        result.retention = copy_retention(
+            self.store.retention(), self.remote, new=(), dry_run=self.dry_run
+        )
 
     def _push_files(self, result: TransferResult) -> None:
         """Send imported files that are new or have grown here."""

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from harken.core.commits import CommitId
-from harken.remotes.branches import BranchResult
+from harken.remotes.branches import BranchResult, Refusal
 from harken.remotes.logs import LogResult
 from harken.store.base import Name, Tombstone
 
@@ -48,6 +48,8 @@ class TransferResult(msgspec.Struct):
     """The number of objects that were purged because they are purged on the other side."""
     unpurged: dict[Name, Tombstone] = msgspec.field(default_factory=dict)
     """Objects that are here, and purged on the remote."""
+
+    refusals: list[Refusal] = msgspec.field(default_factory=list)
 
     @property
     def new_logs(self) -> list[LogResult]:

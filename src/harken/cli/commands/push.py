@@ -22,7 +22,7 @@ from harken.errors import HarkenError, StoreUnavailable
 from harken.session.log.compressed import log_path, stat_log
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
-from harken.terminal.text import escape_control_characters, print_json, print_text
+from harken.terminal.text import escape_control_characters, one_line, print_json, print_text
 from harken.views.message_text import format_count, format_size
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from harken.remotes.registry import Remote
     from harken.store.remote.store import RemoteStore
 
+_SHORT = 30
+"""The limit of the characters of a name in a line."""
+_MAX_CHARS = 500
 POLL_INTERVAL_S = 1.0
 """The interval of checks of the logs."""
 RETRY_DELAY_S = 30.0
@@ -70,7 +73,8 @@ def command(
 
     REMOTE is the name of a remote, or the address of a `harken serve`; by default `origin`.
     Credentials of known formats are redacted. An interrupted push continues where it stopped. Exit
-    code 1 if a session was skipped, or something has diverged: pull it first.
+    code 1 if a session was skipped, or something has diverged: pull it first; 2 if the service
+    refused something: everything else is pushed.
     """
     target, sessions = split_remote(home, arguments, first=False)
     if bool(sessions) == everything:
@@ -94,7 +98,8 @@ def command(
         if not everything:
             loop.push()
             loop.total()
-            return int(bool(loop.left_out))
+            loop.tell_refused()
+            return loop.exit_code()
         return _push_all(push, loop, target, dry_run=dry_run)
 
 
@@ -160,7 +165,10 @@ def _push_all(push: OpenPush, loop: PushLoop, target: Remote, *, dry_run: bool) 
     result.commits = result.size_bytes = 0  # They are in the line above.
     if not result.is_up_to_date or result.needs_attention or result.unpurged:
         report(result, target, "pushed", as_json=loop.as_json, dry_run=dry_run)
-    return int(bool(loop.left_out) or result.needs_attention)
+    for refusal in result.refusals:
+        loop.tell_refusal(f"{refusal.subject[:_SHORT]}: {refusal.reason}")
+    loop.tell_refused()
+    return loop.exit_code() or int(result.needs_attention)
 
 
 def _store(home: Home) -> Store:
@@ -183,6 +191,8 @@ class PushLoop(msgspec.Struct):
     new_logs: list[Path] = msgspec.field(default_factory=list)
     """The logs that were compared or sent."""
     left_out: dict[Path, str] = msgspec.field(default_factory=dict)
+    refused: int = 0
+    """The number of refusals that were printed."""
     _shipped_states: dict[Path, tuple[int, int]] = msgspec.field(default_factory=dict)
     """The size and time of each log when it was shipped."""
     _reported_secrets: dict[str, int] = msgspec.field(default_factory=dict)
@@ -195,6 +205,7 @@ class PushLoop(msgspec.Struct):
     def push(self) -> None:
         """Ship the logs that changed since the last round. Raises StoreUnavailable."""
         from harken.context.shipping.shipper import ShipResult
+        from harken.store.remote.errors import REFUSALS
 
         if time.monotonic() >= self._retry_at:
             self._retry_at = time.monotonic() + RETRY_DELAY_S
@@ -215,11 +226,29 @@ class PushLoop(msgspec.Struct):
                 self.left_out.pop(path, None)
             except StoreUnavailable:
                 raise
+            except REFUSALS as error:
+                if self.left_out.get(path) != str(error):
+                    self.tell_refusal(f"session {log_path(path).stem}: {error}")
+                self.left_out[path] = str(error)
             except HarkenError as error:
                 if self.left_out.get(path) != str(error):
                     click.echo(escape_control_characters(f"skipped: {error}"), err=True)
                 self.left_out[path] = str(error)
             self._shipped_states[path] = state
+
+    def tell_refusal(self, text: str) -> None:
+        """Print something that the service refused, on one line."""
+        self.refused += 1
+        click.echo(one_line(f"refused: {text}", _MAX_CHARS), err=True)
+
+    def tell_refused(self) -> None:
+        """Print how much the service refused."""
+        if self.refused:
+            click.echo(f"{self.refused:,} refused; everything else was pushed", err=True)
+
+    def exit_code(self) -> int:
+        """Return 2 if the service refused something, and 1 if a session was skipped."""
+        return 2 if self.refused else int(bool(self.left_out))
 
     def watch(self) -> None:
         """Ship until Ctrl-C, also if the service is unavailable for a while. Raises StoreError."""
@@ -268,7 +297,8 @@ class PushLoop(msgspec.Struct):
             print_text(f"{result.name}: {lines}, {commits}, {format_size(result.size_bytes)}")
         if result.is_new and result.lacking:
             missing = format_count(len(result.lacking), "commit")
-            click.echo(f"{result.name} refers to {missing} that are not in the store", err=True)
+            verb = "is" if len(result.lacking) == 1 else "are"
+            click.echo(f"{result.name} refers to {missing} that {verb} not in the store", err=True)
         secrets = self.shipper.credentials
         if secrets is not None and (new := secrets.kinds) != self._reported_secrets:
             kinds = ", ".join(f"{kind} ({number})" for kind, number in new.items())

@@ -115,6 +115,14 @@ class ErrorBody(msgspec.Struct, frozen=True):
     error: Problem
 
 
+class ContentRefused(StoreError):
+    """The service does not accept a request of this sender, or of this size."""
+
+
+REFUSALS = (ContentRefused, CredentialRefused, NameNotFound, ObjectNotFound, ValueError)
+"""What a client gets from a service that does not accept some content: other content may pass."""
+
+
 class RequestRefused(HarkenError):
     """The service refuses the request. The text gives the reason."""
 
@@ -193,6 +201,8 @@ def decode_error(problem: Problem, store: str) -> Exception:
         case "not_found":
             text = "does not know this request: is its Harken older than this one?"
             return StoreError(store, text)
+        case "forbidden" | "read_only" | "quota_exceeded" | "too_large":
+            return ContentRefused(store, problem.message)
         case "unauthorized":
             return StoreError(store, "rejects this token: pass the token of this service")
         case _:
