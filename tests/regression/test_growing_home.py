@@ -25,8 +25,10 @@ from harken.cli.main import run_cli
 from harken.config.home import Home
 from harken.config.imported_sessions import list_imported
 from harken.config.name_resolver import ImportedName, NameResolver
+from harken.context.history import END_OF_TIME
 from harken.errors import NameNotFound
 from harken.index.catalogue import Catalogue, FileFingerprint
+from harken.store.sqlite.store import SqliteStore
 from tests.call_counts import count_calls, count_steps
 
 SMALL, LARGE = 10, 200
@@ -158,3 +160,25 @@ def test_a_session_named_by_a_file_has_all_of_its_files(tmp_path: Path) -> None:
     assert named.session.sources == ["/srv/first.jsonl", "/srv/second.jsonl"]
     with pytest.raises(NameNotFound):
         NameResolver(home).resolve("\ud800")
+
+
+def test_the_last_commit_of_a_principal_is_found_without_reading_the_earlier_ones(
+    homes: list[ScaledHome],
+) -> None:
+    """SQLite searched for its children among all commits of the principal."""
+
+    def count(scaled: ScaledHome) -> int:
+        steps = 0
+
+        def progress() -> bool:
+            nonlocal steps
+            steps += 1
+            return False
+
+        with closing(SqliteStore(scaled.folder / "store.db")) as store:
+            with store.snapshot() as connection:
+                connection.set_progress_handler(progress, 1)
+            assert store.latest_commit("team", END_OF_TIME) is not None
+        return steps
+
+    assert growth(homes, count) < 1.5
