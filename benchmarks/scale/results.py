@@ -12,6 +12,8 @@ import msgspec
 
 from benchmarks.scale.operations import Measurement
 
+MIN_SIZES = 3
+"""An exponent is fitted to so many sizes at least."""
 RESULTS = Path(__file__).with_name("results.jsonl")
 
 
@@ -43,22 +45,35 @@ def list_operations(measurements: Iterable[Measurement]) -> list[str]:
 
 
 def table_lines(measurements: Sequence[Measurement]) -> Iterator[str]:
-    """Yield the lines of a Markdown table: CPU milliseconds, the exponent, and the wall time."""
+    """Yield the lines of a Markdown table: milliseconds of CPU, and the exponents.
+
+    The first exponent is that of all sizes, the second that of the last two: a fixed cost, such as
+    the start of a program, hides a growth at small sizes.
+    """
     sizes = [m.sessions for m in measurements]
-    yield f"| ms of CPU at sessions: | {' | '.join(f'{n:,}' for n in sizes)} | exponent |"
-    yield f"|---|{'---:|' * (len(sizes) + 1)}"
+    header = " | ".join(f"{size:,}" for size in sizes)
+    yield f"| ms of CPU at sessions: | {header} | exponent | at the end |"
+    yield f"|---|{'---:|' * (len(sizes) + 2)}"
     for name in list_operations(measurements):
-        costs = [m.costs[name].cpu_ms for m in measurements if name in m.costs]
-        if len(costs) == len(sizes):
-            exponent = fit_exponent(sizes, costs)
-            yield f"| {name} | {' | '.join(map(_format_ms, costs))} | {exponent:.2f} |"
-    yield f"| messages | {' | '.join(f'{m.messages:,}' for m in measurements)} | |"
-    yield f"| MB of the home | {' | '.join(f'{m.size_bytes / 1e6:.0f}' for m in measurements)} | |"
+        costs = {m.sessions: m.costs[name].cpu_ms for m in measurements if name in m.costs}
+        cells = " | ".join(_format_ms(costs[size]) if size in costs else "" for size in sizes)
+        ends = _format_exponents([*costs], [*costs.values()])
+        yield f"| {name} | {cells} | {ends} |"
+    yield f"| messages | {' | '.join(f'{m.messages:,}' for m in measurements)} | | |"
+    megabytes = " | ".join(f"{m.size_bytes / 1e6:.0f}" for m in measurements)
+    yield f"| MB of the home | {megabytes} | | |"
     for label, values in (
         ("µs to write a message", [m.write_us for m in measurements]),
         ("µs to index a message", [m.index_us for m in measurements]),
     ):
-        yield f"| {label} | {' | '.join('' if v is None else f'{v:.0f}' for v in values)} | |"
+        yield f"| {label} | {' | '.join('' if v is None else f'{v:.0f}' for v in values)} | | |"
+
+
+def _format_exponents(sizes: Sequence[int], costs: Sequence[float]) -> str:
+    if len(sizes) < MIN_SIZES:
+        return " | "
+    ends = fit_exponent(sizes, costs), fit_exponent(sizes[-2:], costs[-2:])
+    return " | ".join(f"{exponent:.2f}" for exponent in ends)
 
 
 def _format_ms(value: float) -> str:
