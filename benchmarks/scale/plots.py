@@ -6,6 +6,7 @@ plotly draws them, which `harken stats --html` needs, too; Chromium runs it.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from benchmarks.scale.results import list_operations, read_results, table_lines
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 _COLUMNS = 4
+_DECADES = 2.5
+"""A panel shows at least so many powers of ten, so that noise looks small."""
 _PANEL_WIDTH, _PANEL_HEIGHT = 250, 200
 _COLORS = {
     "sqlite, full sessions": "#1f77b4",
@@ -56,6 +59,8 @@ def _draw(results: Mapping[str, Sequence[Measurement]], names: Sequence[str], pa
         for kind, measurements in results.items():
             points = [m for m in measurements if name in m.costs]
             figure.add_trace(_trace(kind, points, name, is_first=index == 0), row, column)
+        costs = [m.costs[name].cpu_ms for kind in results.values() for m in kind if name in m.costs]
+        figure.update_yaxes(range=_find_range(costs), row=row, col=column)
     figure.update_xaxes(type="log", dtick=1, exponentformat="power", showexponent="all")
     figure.update_yaxes(type="log", dtick=1, exponentformat="power", tickfont_size=9)
     figure.update_annotations(font_size=11)
@@ -68,6 +73,13 @@ def _draw(results: Mapping[str, Sequence[Measurement]], names: Sequence[str], pa
         font_size=10,
     )
     path.write_text(_render(figure))
+
+
+def _find_range(costs: Sequence[float]) -> list[float]:
+    """Return the powers of ten between which a panel shows costs: equally many in most panels."""
+    low, high = math.log10(min(costs)), math.log10(max(costs))
+    margin = max(_DECADES - (high - low), 0.3) / 2
+    return [low - margin, high + margin]
 
 
 def _trace(kind: str, points: Sequence[Measurement], name: str, *, is_first: bool) -> Any:
