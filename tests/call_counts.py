@@ -8,6 +8,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+import apsw
+
 
 def count_calls(work: Callable[[], object]) -> int:
     """Return the number of calls of Python functions that some work in this thread makes."""
@@ -23,6 +25,29 @@ def count_calls(work: Callable[[], object]) -> int:
         work()
     finally:
         sys.setprofile(previous)
+    return count
+
+
+def count_steps(work: Callable[[], object]) -> int:
+    """Return the number of steps of SQLite's virtual machine in connections that work opens.
+
+    Only connections of apsw, which are those of indexes and catalogues. In steps of 10.
+    """
+    count = 0
+
+    def progress() -> bool:
+        nonlocal count
+        count += 10
+        return False
+
+    def observe(connection: apsw.Connection) -> None:
+        connection.set_progress_handler(progress, 10)
+
+    apsw.connection_hooks.append(observe)
+    try:
+        work()
+    finally:
+        apsw.connection_hooks.remove(observe)
     return count
 
 

@@ -65,6 +65,12 @@ class PostgresServer:
         return self.folder / "data"
 
     @property
+    def pid(self) -> int:
+        """The id of the process that has all others as children."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def socket(self) -> Path:
         """The Unix socket."""
         return self.folder / ".s.PGSQL.5432"
@@ -193,6 +199,11 @@ class S3Server:
         assert self._process.stdout is not None
         self.port = int(self._process.stdout.readline())
         self._buckets = count()
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self._process.pid
 
     @property
     def endpoint(self) -> str:

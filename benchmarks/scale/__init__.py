@@ -1,1 +1,1 @@
-"""Costs at 1,000 to 100,000 sessions of a home, which are generated."""
+"""Costs of homes with generated sessions, at growing sizes."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from random import Random
@@ -20,6 +20,7 @@ from uuid import UUID
 import msgspec
 
 from harken.capture.files.report import MAIN_AGENT, ConversationTip, Report
+from harken.core import structs
 from harken.core.clock import format_rfc3339
 from harken.core.commits import (
     ArtifactRef,
@@ -39,9 +40,6 @@ START_US = 1_735_689_600_000_000
 SESSION_GAP_US = 300_000_000
 """Between the beginnings of two sessions: 100,000 sessions are one year of a team."""
 MESSAGE_GAP_US = 4_000_000
-COMMITS_MEDIAN, COMMITS_SIGMA = 60.0, 1.0
-"""Of a log-normal distribution: its mean is 99 commits, and the largest of 100,000 has 5,000."""
-MESSAGES_PER_COMMIT = 10
 TEXT_SCALE = 0.1
 RUNTIMES = ("claude", "codex", "copilot", "pi", "gemini", "opencode")
 RUNTIME_WEIGHTS = (79, 14, 16, 9, 7, 5)
@@ -58,6 +56,25 @@ WORDS = 50_000
 """The number of different words. Their frequencies fall with their rank, as in a language."""
 
 
+class Shape(msgspec.Struct, frozen=True):
+    """The size of the sessions of a home."""
+
+    commits_median: float = 60.0
+    """Of a log-normal distribution: the mean is 99 commits, the largest of 100,000 has 5,000."""
+    commits_sigma: float = 1.0
+    messages_per_commit: int = 10
+    sessions_per_write: int = 1
+
+
+SHAPES = {
+    "full": Shape(),
+    "short": Shape(1.0, 0.0, 2, 50),
+    "call": Shape(1.0, 0.0, 4, 50),
+}
+"""Sessions as people have them; such of one question and its answer, which are cheap enough to
+write as many as a team has in a year; and such with one tool call, too."""
+
+
 class GeneratedSession(msgspec.Struct, frozen=True):
     """The batch that writes a session, and its newest commit."""
 
@@ -70,15 +87,33 @@ class GeneratedSession(msgspec.Struct, frozen=True):
     messages: int
 
 
-def generate_session(number: int) -> GeneratedSession:
-    """Return a session. Equal numbers give equal sessions."""
-    return _Generator(number).generate()
+def generate_session(number: int, shape: Shape = SHAPES["full"]) -> GeneratedSession:
+    """Return a session. Equal numbers and shapes give equal sessions."""
+    return _Generator(number, shape).generate()
+
+
+def merge_batches(batches: Iterable[WriteBatch]) -> WriteBatch:
+    """Return the batch that writes what all of these write."""
+    objects: dict[Hash, bytes] = {}
+    deltas: dict[ArtifactRef, Sequence[DeltaEntry]] = {}
+    commits: list[tuple[Commit, CommitNotes]] = []
+    for batch in batches:
+        objects |= batch.objects
+        deltas |= batch.deltas
+        commits += batch.commits
+    return WriteBatch(objects=objects, deltas=deltas, commits=commits)
+
+
+def label_of(number: int) -> str:
+    """Return the label that the newest commit of a session has."""
+    return f"reviewed-{number}"
 
 
 class _Generator:
     """Builds the commits of one session."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, shape: Shape) -> None:
+        self._shape, self._label = shape, label_of(number)
         self._random = Random(number)
         [runtime] = self._random.choices(RUNTIMES, RUNTIME_WEIGHTS)
         native = UUID(int=self._random.getrandbits(128), version=4)
@@ -91,10 +126,12 @@ class _Generator:
 
     def generate(self) -> GeneratedSession:
         """Build the agents, one after the other."""
-        mean = math.log(COMMITS_MEDIAN)
-        commits = max(1, round(self._random.lognormvariate(mean, COMMITS_SIGMA)))
+        mean = math.log(self._shape.commits_median)
+        commits = max(1, round(self._random.lognormvariate(mean, self._shape.commits_sigma)))
         has_subagent = commits > 1 and self._random.random() < SUBAGENT_SHARE
         tip = self._write_agent("", commits - commits // 4 if has_subagent else commits)
+        commit, notes = self._commits[-1]
+        self._commits[-1] = (commit, structs.replace(notes, labels=(self._label,)))
         if has_subagent:
             self._write_agent("helper", commits // 4)
         runtime, _, native = self._session.partition(":")
@@ -152,7 +189,7 @@ class _Generator:
     def _generate_turn(self) -> Iterator[Message]:
         """Yield a prompt, then responses with calls and their results, and an answer."""
         yield Message("user", self._write_text(94))
-        for index in range((MESSAGES_PER_COMMIT - 2) // 2):
+        for index in range((self._shape.messages_per_commit - 2) // 2):
             id_ = f"call_{self._time}_{index}"
             [tool] = self._random.choices(TOOLS, TOOL_WEIGHTS)
             arguments = json.dumps({"path": self._write_text(30)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -109,13 +110,16 @@ def read_catalogue(home: Home, read: Callable[[Catalogue], T]) -> T | None:
     return run_with_repair(run, {home.index_file: repair_imports})
 
 
-def list_imported(home: Home) -> list[ImportedSession]:
-    """Return all imported sessions and those of agent frameworks, the newest first."""
+def list_imported(home: Home, text: str = "") -> list[ImportedSession]:
+    """Return all imported sessions and those of agent frameworks, the newest first.
+
+    With a text, return at least those that `list_imported_sessions` returns.
+    """
     sessions: list[ImportedSession] = []
     if has_catalogue(home):
         from harken.capture.files.imported_sessions import list_imported_sessions
 
-        sessions += read_catalogue(home, list_imported_sessions) or []
+        sessions += read_catalogue(home, partial(list_imported_sessions, text=text)) or []
     if home.store_file.exists():
         sessions += _list_conversations(home)
     if home.checkpoints_file.exists():

@@ -18,11 +18,12 @@ for the import if there is one: `NameResolver.find_recording` returns the log of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+import os
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import SequenceMatcher
 from functools import cached_property
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -37,7 +38,7 @@ from harken.errors import (
     NameNotFound,
     StoreError,
 )
-from harken.formats.runtimes.client_sessions import read_recorded_session
+from harken.formats.runtimes.client_sessions import read_recorded_session, shorten_name
 from harken.session.log.compressed import is_packed, log_path, stat_log
 
 if TYPE_CHECKING:
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
 
 MAX_SUGGESTIONS = 10
 """An error about an unknown or ambiguous name lists at most this many names."""
-MIN_SHORT_ID = 8
-"""A short name has at least this many characters of the id that the runtime gave."""
 _COMMIT_PREFIX = "ctx-"
 _MIN_SIMILARITY = 0.5
 _KIND = "session or commit"
@@ -98,10 +97,20 @@ class NameResolver:
     and caches the lists: create a new resolver for each command.
     """
 
-    def __init__(self, home: Home, store: Store | None = None) -> None:
-        """Resolve names of this home; look up commits in `store`, or else in the configured one."""
+    def __init__(
+        self,
+        home: Home,
+        store: Store | None = None,
+        *,
+        imported: Sequence[ImportedSession] | None = None,
+    ) -> None:
+        """Resolve names of this home; look up commits in `store`, or else in the configured one.
+
+        imported: the imported sessions of the home, if the caller has listed them.
+        """
         self.home = home
         self._given_store = store
+        self._given_imported = imported
         self._store_error: StoreError | None = None
 
     def resolve(self, name: str) -> Resolved:
@@ -232,21 +241,19 @@ class NameResolver:
             return resolved.path.is_file() or is_packed(resolved.path)
         return not isinstance(resolved, CommitName)
 
-    def short_names(self) -> dict[str, str]:
-        """Return the shortest name that resolves to each session, by full name.
+    def short_names(self, names: Iterable[str] | None = None) -> dict[str, str]:
+        """Return the shortest name that resolves to each session, by full name: of some, or of all.
 
         Names of logs are short and stay as they are; a session of another runtime keeps at least
         eight characters of the id that its runtime gave it.
         """
-        names = sorted(self.session_names())
+        existing = sorted(self.session_names())
         short: dict[str, str] = {}
-        for index, name in enumerate(names):
-            runtime, colon, _ = name.partition(":")
-            neighbors = names[max(index - 1, 0) : index] + names[index + 1 : index + 2]
-            common = max((_common_length(name, neighbor) for neighbor in neighbors), default=0)
-            min_length = len(runtime + colon) + MIN_SHORT_ID
+        for name in existing if names is None else names:
+            index = bisect_left(existing, name)
+            neighbors = existing[max(index - 1, 0) : index] + existing[index + 1 : index + 2]
             is_recorded = name in self._log_by_id
-            short[name] = name if is_recorded else name[: max(common + 1, min_length)]
+            short[name] = name if is_recorded else shorten_name(name, neighbors)
         return short
 
     def session_names(self) -> list[str]:
@@ -275,9 +282,15 @@ class NameResolver:
 
     @cached_property
     def _imported(self) -> Sequence[ImportedSession]:
-        from harken.config.imported_sessions import list_imported as imported
+        return self._list_imported("")
 
-        return imported(self.home)
+    def _list_imported(self, text: str) -> Sequence[ImportedSession]:
+        """Return the imported sessions, at least those with a text in their names or paths."""
+        from harken.config.imported_sessions import list_imported
+
+        if self._given_imported is not None:
+            return self._given_imported
+        return list_imported(self.home, text)
 
     @cached_property
     def _recordings(self) -> dict[str, Path]:
@@ -291,18 +304,22 @@ class NameResolver:
 
     def _exact_session(self, name: str) -> SessionName | None:
         """Return the session of another runtime with this id. Raises AmbiguousName."""
-        sessions = self._find_imported(lambda id_: id_ == name) or self._find_recorded(
-            lambda id_: id_ == name
-        )
+        sessions: Mapping[str, SessionName] = self._find_imported(
+            name, lambda id_: id_ == name
+        ) or self._find_recorded(lambda id_: id_ == name)
         if len(sessions) > 1:
             raise AmbiguousName("session", name, _first_names(sessions))
         return next(iter(sessions.values()), None)
 
-    def _find_imported(self, is_match: Callable[[str], bool]) -> dict[str, SessionName]:
-        """Return the imported sessions whose full name or native id matches."""
+    def _find_imported(self, name: str, is_match: Callable[[str], bool]) -> dict[str, ImportedName]:
+        """Return the imported sessions whose full name or native id matches.
+
+        Both have `name` in them.
+        """
+        runtime, _, native = name.partition(":")
         return {
             session.name: ImportedName(session)
-            for session in self._imported
+            for session in self._list_imported(native or runtime)
             if is_match(session.name) or is_match(session.native)
         }
 
@@ -334,9 +351,10 @@ class NameResolver:
         log = self._log_by_id.get(path.stem)
         if log is not None and (not exists or path.resolve() == log.resolve()):
             return SessionLog(log)
-        for session in self._imported:
+        for session in self._list_imported(os.path.basename(os.path.abspath(name))):  # noqa: PTH100, PTH119 - as `has_source`
             if session.has_source(name):
-                return ImportedName(session, name)
+                [complete] = self._find_imported(session.name, session.name.__eq__).values()
+                return ImportedName(complete.session, name)
         return NamedLogFile(path)
 
     def _by_commit_name(self, name: str) -> CommitName | None:
@@ -369,7 +387,7 @@ class NameResolver:
             id_: SessionLog(path) for id_, path in self._log_by_id.items() if id_.startswith(name)
         }
         sessions |= self._find_recorded(lambda id_: id_.startswith(name))
-        sessions |= self._find_imported(lambda id_: id_.startswith(name))
+        sessions |= self._find_imported(name, lambda id_: id_.startswith(name))
         if len(sessions) > 1:
             raise AmbiguousName("session", name, _first_names(sessions))
         return next(iter(sessions.values()), None)
@@ -447,12 +465,6 @@ def _first_names(names: Collection[str]) -> list[str]:
     """Return the first names in alphabetical order, and the number of the others."""
     more = len(names) - MAX_SUGGESTIONS
     return [*sorted(names)[:MAX_SUGGESTIONS], *([f"{more} more"] if more > 0 else [])]
-
-
-def _common_length(first: str, second: str) -> int:
-    """Return the length of the common beginning of two names."""
-    pairs = zip(first, second, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _recorded_id(path: Path) -> str | None:

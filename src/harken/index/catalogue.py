@@ -30,6 +30,7 @@ from harken.index.database import (
     open_read_only,
     reset_database,
 )
+from harken.index.message_text import to_utf8
 
 APPLICATION_ID = 0x48726B69  # "Hrki"
 SCHEMA_VERSION = 4
@@ -123,10 +124,20 @@ class Catalogue:
         entries = {os.fsdecode(row[0]): _decode_entry(row) for row in rows}
         return entries | {path: self._sources[path] for path in path_list if path in self._sources}
 
-    def iter_entries(self) -> Iterator[tuple[str, CatalogueEntry]]:
-        """Yield all imported files with their entries."""
+    def iter_entries(self, text: str = "") -> Iterator[tuple[str, CatalogueEntry]]:
+        """Yield the imported files that have a text in their paths or records, with their entries.
+
+        SQLite compares the bytes: a hundredth of the time that decoding the records takes.
+        """
         query = f"SELECT {_COLUMNS} FROM source"  # noqa: S608 - columns of ours
-        for row in self._database.execute(query):
+        values: list[bytes] = []
+        if text:
+            query += " WHERE instr(record, ?) OR instr(path, ?)"
+            try:
+                values = [msgspec.json.encode(to_utf8(text))[1:-1], os.fsencode(text)]
+            except UnicodeEncodeError:
+                return  # No path has such a text, and no record.
+        for row in self._database.execute(query, values):
             yield os.fsdecode(row[0]), _decode_entry(row)
 
     def note(

@@ -87,12 +87,15 @@ class SessionCounts(NamedTuple):
 class SessionFacts:
     """The sessions of an index at one time. Methods are called by several threads at a time."""
 
-    def __init__(self, path: Path) -> None:
-        """Read the rows of sessions and logs. A missing or damaged index has none."""
+    def __init__(self, path: Path, names: Sequence[str] | None = None) -> None:
+        """Read the rows of all sessions, or of those with these names, and of all logs.
+
+        A missing or damaged index has none.
+        """
         self.read_at = time.monotonic()
         """The time at which the reading began."""
         self._path, self._version = path, _find_version(path)
-        rows = self._query_rows(_SESSIONS_SQL)
+        rows = self._query_rows(_SESSIONS_SQL) if names is None else self._find_rows(names)
         logs = self._query_rows(_LOGS_SQL)
         self.sessions: Mapping[str, FactRow] = {name: FactRow(*row) for name, *row in rows}
         """Session -> its row."""
@@ -128,6 +131,19 @@ class SessionFacts:
         """Return the costs of all sessions with model calls, by their row ids."""
         return self._read("costs", lambda database: dict(database.execute(_COSTS_SQL)), {})
 
+    def find_costs(self, ids: Iterable[int]) -> Mapping[int, float | None]:
+        """Return the costs of sessions by their row ids. One without model calls has none.
+
+        Only the model calls of these sessions are read.
+        """
+        query = f"SELECT session_id, {COST_SQL} FROM requests WHERE session_id = ?"  # noqa: S608 - ours
+
+        def read(database: apsw.Connection) -> dict[int, float | None]:
+            rows = (row for id_ in ids for row in database.execute(query, [id_]))
+            return {id_: cost_usd for id_, cost_usd in rows if id_ is not None}
+
+        return self._query(read, {})
+
     def find_sessions_of_agent(self, name: str) -> frozenset[int]:
         """Return the row ids of the sessions with an agent of this name.
 
@@ -153,6 +169,12 @@ class SessionFacts:
             }
 
         return self._read("names", read, {kind: [] for kind in _NAMES_SQL})
+
+    def _find_rows(self, names: Sequence[str]) -> list[tuple[Any, ...]]:
+        def read(database: apsw.Connection) -> list[tuple[Any, ...]]:
+            return [*iter_rows_in(database, f"{_SESSIONS_SQL} WHERE name IN", names)]
+
+        return self._query(read, [])
 
     def _query_rows(self, statement: str) -> list[tuple[Any, ...]]:
         def read(database: apsw.Connection) -> list[tuple[Any, ...]]:

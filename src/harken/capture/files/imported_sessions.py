@@ -170,10 +170,15 @@ def build_session(
     return ImportedSession(*name, [_Part(report, FileFingerprint(size_bytes, 0, b""))])
 
 
-def list_imported_sessions(catalogue: Catalogue) -> list[ImportedSession]:
-    """Return all imported sessions, the newest first."""
+def list_imported_sessions(catalogue: Catalogue, text: str = "") -> list[ImportedSession]:
+    """Return all imported sessions, the newest first.
+
+    With a text, return at least the sessions that have it in their ids or their runtimes, and of
+    others at least the sources that have it in their paths.
+    """
+    # Each report has the runtime and the id of its session; or the id is in the path.
     parts: dict[tuple[str, str], list[_Part]] = {}
-    for path, cached in catalogue.iter_entries():
+    for path, cached in catalogue.iter_entries(text):
         try:
             report = _reports.decode(cached.record)
         except msgspec.DecodeError:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import click
 
@@ -14,10 +14,10 @@ from harken.cli.options.scope import ScopeOptions, scope_options
 from harken.config.home import Home, command_prefix
 from harken.config.index import read_facts
 from harken.config.local_zone import LocalZone
-from harken.config.name_resolver import NameResolver
 from harken.core.commits import SHORT_NAME_DIGITS
 from harken.core.messages import Role
 from harken.errors import NameNotFound
+from harken.formats.runtimes.client_sessions import shorten_name
 from harken.terminal.ansi import AnsiStyler
 from harken.terminal.commit_graph import detect_terminal_style
 from harken.terminal.styled_text import Line
@@ -67,17 +67,46 @@ def command(home: Home, every: bool, as_json: bool, **options: Any) -> None:
 
     parse_query(" ".join(options["words"]))  # An empty query is an error before the facts are read.
 
-    def find(facts: SessionIndex, store: Store | None) -> tuple[SearchResults, list[SearchHit]]:
+    def find(facts: SessionIndex, store: Store | None) -> _Answer:
         query = build_query(facts.database, None if every else options["limit"], options)
         results = search(facts, store, query)
-        return results, list(results.hits)
+        hits = list(results.hits)
+        return _Answer(results, hits, _find_short_names(facts.database, hits))
 
-    results, hits = read_facts(home, find)
+    results, hits, short_names = read_facts(home, find)
     if as_json:
         rows = [hit_row(hit) for hit in hits]
         print_json({"total": results.total, "is_more": results.is_more, "hits": rows})
     else:
-        _show(results, hits, NameResolver(home).short_names())
+        _show(results, hits, short_names)
+
+
+class _Answer(NamedTuple):
+    """The results of a search, and the short names of their sessions."""
+
+    results: SearchResults
+    hits: Sequence[SearchHit]
+    short_names: Mapping[str, str]
+
+
+def _find_short_names(database: apsw.Connection, hits: Iterable[SearchHit]) -> dict[str, str]:
+    """Return the short names of the sessions of hits, as those of `NameResolver`.
+
+    The index has all sessions that have messages, so only the neighbors of these are read.
+    """
+    from harken.index.ingest.commits import HARKEN_RUNTIME
+
+    short_names: dict[str, str] = {}
+    for name in {hit.session for hit in hits if hit.runtime != HARKEN_RUNTIME}:
+        neighbors = [row[0] for row in database.execute(_NEIGHBORS_SQL, [name])]
+        short_names[name] = shorten_name(name, neighbors)
+    return short_names
+
+
+_NEIGHBORS_SQL = """
+    SELECT max(name) FROM sessions WHERE name < ?1 HAVING max(name) IS NOT NULL
+    UNION ALL SELECT min(name) FROM sessions WHERE name > ?1 HAVING min(name) IS NOT NULL
+"""
 
 
 def build_query(
@@ -89,8 +118,14 @@ def build_query(
     """
     from harken.index.search import SearchQuery
 
-    for name, query in (("agent", _AGENTS_SQL), ("tool", _TOOLS_SQL)):
-        _check(database, name, options[name], query)
+    for kind, existing, names in (
+        ("agent", _AGENT_SQL, _AGENTS_SQL),
+        ("tool", _TOOL_SQL, _TOOLS_SQL),
+    ):
+        name = options[kind]
+        # The names are listed only for an error: they are those of all tool calls.
+        if name is not None and database.execute(existing, [name]).fetchone() is None:
+            raise NameNotFound(kind, name, [row[0] for row in database.execute(names)])
     scope_values = {name: options[name] for name in ("since", "until", "project", "runtime")}
     scope = ScopeOptions(zone=LocalZone(), **scope_values).scope(database)
     return SearchQuery(
@@ -107,18 +142,15 @@ def build_query(
     )
 
 
-def _check(database: apsw.Connection, kind: str, name: str | None, query: str) -> None:
-    """Raise NameNotFound, with the existing names, if a name does not exist."""
-    if name is not None:
-        names = [row[0] for row in database.execute(query)]
-        if name not in names:
-            raise NameNotFound(kind, name, names)
-
-
 _AGENTS_SQL = """
     SELECT CASE name WHEN '' THEN 'main' ELSE name END FROM agents
     UNION SELECT name FROM main_names ORDER BY 1
 """
+_AGENT_SQL = """
+    SELECT 1 FROM agents WHERE ?1 <> '' AND name = iif(?1 = 'main', '', ?1)
+    UNION ALL SELECT 1 FROM main_names WHERE name = ?1 LIMIT 1
+"""
+_TOOL_SQL = "SELECT 1 FROM tool_calls WHERE name = ? LIMIT 1"
 _TOOLS_SQL = "SELECT name FROM tool_calls GROUP BY name ORDER BY count(*) DESC"
 
 

@@ -8,7 +8,8 @@ Source: docs/design/006-what-the-model-saw.md, "One session from several sources
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Iterable
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,8 @@ _RUNTIMES = {
 """The client of a recording -> the runtime of its session files."""
 _MEMBERS = (b'"origin"', b'"foreign"')
 """Only lines with one of these members tell whether a log is a recording."""
+MIN_SHORT_ID = 8
+"""A short name has at least this many characters of the id that the runtime gave."""
 _FIRST_EVENTS = 3
 """The first agent of a recorded session is created within this number of events."""
 
@@ -75,3 +78,19 @@ def read_recorded_session(path: Path) -> ClientSession | None:
     except (LogError, OSError, ValueError, RecursionError):
         pass
     return None
+
+
+def shorten_name(name: str, neighbors: Iterable[str]) -> str:
+    """Return the shortest name of a session of another runtime.
+
+    neighbors: the names of sessions before and after it, sorted.
+    """
+    runtime, colon, _ = name.partition(":")
+    common = max((_common_length(name, neighbor) for neighbor in neighbors), default=0)
+    return name[: max(common + 1, len(runtime + colon) + MIN_SHORT_ID)]
+
+
+def _common_length(first: str, second: str) -> int:
+    """Return the length of the common beginning of two names."""
+    pairs = zip(first, second, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

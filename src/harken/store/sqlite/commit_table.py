@@ -137,9 +137,12 @@ def select_latest(connection: sqlite3.Connection, principal: str, until_us: int)
     parameters = [encode_text(principal), until_us]
     latest: list[CommitRow] = []
     rows = select_rows(connection, f"WHERE {where} {order}", parameters)
+    # A column with a plus is not looked up in an index. Without it, SQLite searches for the
+    # children among all earlier commits of the principal, which have the order already.
+    of_parent = f"WHERE parent = ? AND +{where} {order}".replace("time_us", "+time_us")
     while rows:
         latest, parent = rows, [rows[0].id]
-        rows = select_rows(connection, f"WHERE parent = ? AND {where} {order}", parent + parameters)
+        rows = select_rows(connection, of_parent, parent + parameters)
     return latest
 
 

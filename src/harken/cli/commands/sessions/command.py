@@ -98,9 +98,9 @@ def command(
         return
     if is_all and limit:
         raise click.UsageError("--all and --limit cannot be combined")
-    sessions = list_sessions(home)
+    all_sessions = list_sessions(home)
     sessions = filter_sessions(
-        sessions, SessionConditions({s.runtime for s in sessions}, **conditions)
+        all_sessions, SessionConditions({s.runtime for s in all_sessions}, **conditions)
     )
     if not as_json:
         unstarted = {path.stem: path for path in home.list_logs() if has_no_event(path)}
@@ -109,14 +109,16 @@ def command(
     max_rows = 0 if is_all else limit
     max_rows = max_rows if max_rows is not None or as_json else DEFAULT_SESSIONS
     visible = sessions[: max_rows or None]
-    index = IndexedSessions(home)
+    index = IndexedSessions(home, [session.name for session in visible])
     rows = [{**session.row, **session.describe_end(index)} for session in visible]
     if as_json:
         print_json(rows)
     elif not rows:
         _report_none(home, is_filtered=any(text is not None for text in conditions.values()))
     else:
-        show(rows, NameResolver(home).short_names())
+        imported = [s.imported for s in all_sessions if s.imported is not None]
+        resolver = NameResolver(home, imported=imported)
+        show(rows, resolver.short_names(session.name for session in visible))
         if len(sessions) > len(rows):
             command_line = command_prefix("sessions", *_format_conditions(conditions), "--all")
             click.echo(

@@ -8,7 +8,7 @@ session that has grown since, or was never indexed, has no known cost and no kno
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -63,11 +63,11 @@ class IndexedSession(NamedTuple):
 
 
 class IndexedSessions:
-    """The sessions in the index of facts, as far as it is up to date."""
+    """Some sessions in the index of facts, as far as it is up to date."""
 
-    def __init__(self, home: Home) -> None:
-        """The index is read on the first access."""
-        self._home = home
+    def __init__(self, home: Home, names: Sequence[str]) -> None:
+        """The rows of the sessions with these names are read on the first access."""
+        self._home, self._names = home, names
 
     def find(
         self, name: str, *, imported: ImportedSession | None, logs: Sequence[Path]
@@ -82,10 +82,14 @@ class IndexedSessions:
         is_read = all(sizes.get(os.fsencode(path)) == stat_log(path).size_bytes for path in logs)
         if not is_read:
             return IndexedSession()
-        return IndexedSession(row.outcome, self._facts.costs().get(row.id))
+        return IndexedSession(row.outcome, self._costs.get(row.id))
 
     @cached_property
     def _facts(self) -> SessionFacts:
         from harken.index.session_facts import SessionFacts
 
-        return SessionFacts(self._home.facts_file)
+        return SessionFacts(self._home.facts_file, self._names)
+
+    @cached_property
+    def _costs(self) -> Mapping[int, float | None]:
+        return self._facts.find_costs([row.id for row in self._facts.sessions.values()])

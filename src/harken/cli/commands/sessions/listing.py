@@ -23,7 +23,6 @@ from harken.cli.options.time import parse_time_us
 from harken.config.home import Home, has_no_event
 from harken.config.imported_sessions import list_imported
 from harken.config.local_zone import LocalZone
-from harken.config.name_resolver import MIN_SHORT_ID
 from harken.core.clock import parse_rfc3339
 from harken.core.event_types.spec import AgentSpec
 from harken.core.events import (
@@ -39,7 +38,11 @@ from harken.core.events import (
 from harken.core.ids import Origin
 from harken.core.messages import text_of
 from harken.errors import LogError, NameNotFound
-from harken.formats.runtimes.client_sessions import ClientSession, read_recorded_session
+from harken.formats.runtimes.client_sessions import (
+    MIN_SHORT_ID,
+    ClientSession,
+    read_recorded_session,
+)
 from harken.formats.runtimes.user_text import extract_typed_text
 from harken.session.log.compressed import LogStat, stat_log
 from harken.session.log.file import is_being_written
