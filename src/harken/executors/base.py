@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -48,8 +49,8 @@ class BatchLimits(msgspec.Struct, frozen=True):
 class AsyncFunction(msgspec.Struct, frozen=True):
     """A function that waits for others, such as a model. The items of a batch run concurrently."""
 
-    prepare: Callable[[], Callable[[Any], Awaitable[Any]]]
-    """Called once for each batch, in its worker and event loop. Returns the function."""
+    prepare: Callable[[], AbstractContextManager[Callable[[Any], Awaitable[Any]]]]
+    """Called once for each batch, in its worker and event loop, for the function."""
     max_concurrent: int
 
 
@@ -114,11 +115,12 @@ async def _run_concurrently(function: AsyncFunction, items: Sequence[Any]) -> Ba
             except Exception as error:  # noqa: BLE001 - as for other functions
                 return ItemFailure(error)
 
-    try:
-        call = function.prepare()
-    except Exception as error:  # noqa: BLE001 - as for other functions
-        return [ItemFailure(error) for _ in items]
-    return list(await asyncio.gather(*map(run, items)))
+    with ExitStack() as stack:
+        try:
+            call = stack.enter_context(function.prepare())
+        except Exception as error:  # noqa: BLE001 - as for other functions
+            return [ItemFailure(error) for _ in items]
+        return list(await asyncio.gather(*map(run, items)))
 
 
 def _run_item(function: Callable[[Any], Any], item: Any) -> Any:

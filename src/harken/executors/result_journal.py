@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from shutil import rmtree
 from tempfile import NamedTemporaryFile
 
 import msgspec
@@ -24,6 +25,10 @@ class ResultJournal(msgspec.Struct, frozen=True):
     """A folder of results by key. Several processes may use it at once."""
 
     folder: Path
+
+    def create(self) -> None:
+        """Create the folder, with those above. Raises OSError."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def get(self, key: str) -> bytes | None:
         """Return a result. Return None if it is missing or damaged."""
@@ -50,6 +55,10 @@ class ResultJournal(msgspec.Struct, frozen=True):
         """Remove a result, which is stored elsewhere now."""
         with suppress(OSError):
             self._path(key).unlink()
+
+    def clear(self) -> None:
+        """Remove all results and the folder."""
+        rmtree(self.folder, ignore_errors=True)
 
     def close(self) -> None:
         """Remove the folder if it has no result, with what killed workers wrote in part."""

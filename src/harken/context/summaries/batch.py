@@ -11,6 +11,7 @@ Source: docs/design/025-batch-work.md.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -127,8 +128,9 @@ class _PrepareCalls(msgspec.Struct, frozen=True):
     summarizer: BatchSummarizer
     workers: int
 
-    def __call__(self) -> Callable[[SummaryItem], Awaitable[Any]]:
-        """Load the model, and return the function that answers an item."""
+    @contextmanager
+    def __call__(self) -> Iterator[Callable[[SummaryItem], Awaitable[Any]]]:
+        """Load the model, and yield the function that answers an item."""
         summarizer = self.summarizer
         model, manner = summarizer.load_model(), summarizer.manner
         pace = RateLimiter.share(manner.per_minute, self.workers)
@@ -147,7 +149,7 @@ class _PrepareCalls(msgspec.Struct, frozen=True):
             journal.put(key, msgspec.json.encode(new))
             return new
 
-        return answer
+        yield answer
 
 
 def _read(
