@@ -8,7 +8,8 @@
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
 JOBS ?= 3
-RAY_TESTS = tests/unit/executors tests/cli/test_import_engines.py
+RAY_TESTS = tests/unit/executors tests/unit/context/test_batch_summaries.py tests/cli/test_import_engines.py \
+	tests/cli/test_summarize_engines.py tests/unit/experiments/test_batch_reruns.py tests/cli/test_rerun_engines.py
 
 # Bytecode is kept, whatever the caller's environment says: the tests start hundreds of processes,
 # and each would compile what it imports.

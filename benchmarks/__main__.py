@@ -35,6 +35,7 @@ from benchmarks import (
     sessions,
     startup,
     store,
+    tables,
     verdicts,
     world,
 )
@@ -61,6 +62,7 @@ PARTS = {
     "frameworks": frameworks.rows,
     "proxy": proxy.rows,
     "store": store.rows,
+    "tables": tables.rows,
     "stores": server_stores.rows,
     "import": importing.rows,
     "index": index.rows,

@@ -49,7 +49,7 @@ def _history(folder: Path) -> Path:
 def test_what_was_imported_is_in_the_tables(cli: Cli, tmp_path: Path) -> None:
     cli.ok("import", str(_history(tmp_path)))
     told = cli.ok("export-tables", str(tmp_path / "facts"), "--text").out
-    assert len(told.splitlines()) == 10
+    assert len(told.splitlines()) == 11
     rows = pq.read_table(tmp_path / "facts" / "messages.parquet").to_pylist()
     assert [row["text"] for row in rows] == ["Who?", "Nobody \u304a\u8336."]
     assert [row["kind"] for row in rows] == ["prompt", "response"]

@@ -21,7 +21,7 @@ from harken.config.name_resolver import (
     NameResolver,
     SessionLog,
 )
-from harken.config.settings import Settings
+from harken.config.settings import Settings, load_settings
 from harken.config.trust import Trust
 from harken.core.events import TranscriptEntry
 from harken.core.messages import text_of
@@ -104,6 +104,17 @@ def load_named_model(find: ModelResolver, name: str | None) -> Model | None:
         return find(with_absolute_path(name)) if name is not None else None
     except ScriptError as error:
         raise ConfigError(str(error)) from None
+
+
+def load_model_of_home(folder: str, name: str) -> Model:
+    """Return a model in a worker, which reads keys from its own environment and configuration.
+
+    folder: the home. So no credential travels with the work. Raises ConfigError.
+    """
+    home = Home(folder)
+    model = load_named_model(build_model_resolver(home, load_settings(home, model=name)), name)
+    assert model is not None
+    return model
 
 
 def build_chat_prompt(home: Home, settings: Settings, model: str | None) -> ChatPrompt:

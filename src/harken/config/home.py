@@ -120,6 +120,11 @@ class Home:
         return self.folder / "proxy"
 
     @property
+    def journal_folder(self) -> Path:
+        """The folder of answers of models that batch work has paid for and not yet stored."""
+        return self.folder / "journal"
+
+    @property
     def outbox_folder(self) -> Path:
         """The folder that notes which objects remote services have."""
         return self.folder / "outbox"

@@ -7,7 +7,9 @@ Source: docs/design/025-batch-work.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -44,7 +46,15 @@ class BatchLimits(msgspec.Struct, frozen=True):
     max_bytes: int
 
 
-Function: TypeAlias = Callable[[Any], Any]
+class AsyncFunction(msgspec.Struct, frozen=True):
+    """A function that waits for others, such as a model. The items of a batch run concurrently."""
+
+    prepare: Callable[[], AbstractContextManager[Callable[[Any], Awaitable[Any]]]]
+    """Called once for each batch, in its worker and event loop, for the function."""
+    max_concurrent: int
+
+
+Function: TypeAlias = Callable[[Any], Any] | AsyncFunction
 """A function of a module, or a `partial` of one. Its argument and its result can be pickled."""
 BatchResults: TypeAlias = list[Any]
 """The result of each item, or its `ItemFailure`."""
@@ -90,10 +100,30 @@ class WorkerBackend(Protocol):
 
 def run_items(function: Function, items: Sequence[Any]) -> BatchResults:
     """Apply a function to each item. An exception becomes the failure of its item."""
+    if isinstance(function, AsyncFunction):
+        return asyncio.run(_run_concurrently(function, items))
     return [_run_item(function, item) for item in items]
 
 
-def _run_item(function: Function, item: Any) -> Any:
+async def _run_concurrently(function: AsyncFunction, items: Sequence[Any]) -> BatchResults:
+    semaphore = asyncio.Semaphore(function.max_concurrent)
+
+    async def run(item: Any) -> Any:
+        async with semaphore:
+            try:
+                return await call(item)
+            except Exception as error:  # noqa: BLE001 - as for other functions
+                return ItemFailure(error)
+
+    with ExitStack() as stack:
+        try:
+            call = stack.enter_context(function.prepare())
+        except Exception as error:  # noqa: BLE001 - as for other functions
+            return [ItemFailure(error) for _ in items]
+        return list(await asyncio.gather(*map(run, items)))
+
+
+def _run_item(function: Callable[[Any], Any], item: Any) -> Any:
     try:
         return function(item)
     except Exception as error:  # noqa: BLE001 - the failure is the result of this item

@@ -70,19 +70,21 @@ class Executor:
         *,
         size: Callable[[Item], int] = lambda _: 0,
         max_items: int | None = None,
+        max_ahead: int | None = None,
         ordered: bool = True,
     ) -> Iterator[tuple[Item, Any]]:
         """Yield each item with its result, or with an `ItemFailure`.
 
         size: the bytes of an item, by which batches are limited. max_items: fewer items in a batch
-        than the backend prefers, for items that take long. If not ordered, results are yielded as
-        they are ready. Raises ExecutorFailed.
+        than the backend prefers, for items that take long. max_ahead: the number of batches to
+        submit before a result is taken. If not ordered, results are yielded as they are ready.
+        Raises ExecutorFailed.
         """
         limits = self._backend.limits
         limits = BatchLimits(min(max_items or limits.max_items, limits.max_items), limits.max_bytes)
         batches = group_items(items, size, limits)
         max_bytes = max(MAX_AHEAD_BYTES, 2 * self.jobs * limits.max_bytes)
-        max_batches = max(MAX_AHEAD_BATCHES, 2 * self.jobs)
+        max_batches = max_ahead or max(MAX_AHEAD_BATCHES, 2 * self.jobs)
         tasks: deque[_Task] = deque()
         while True:
             while not tasks or (

@@ -1,13 +1,12 @@
 """`RayBackend`: batches run as tasks of a Ray cluster, which this process starts or connects to.
 
-Ray repeats a task whose worker or machine has died. Its dashboard and usage reports are off, and
-its log lines are not printed.
+Ray repeats a task whose worker or machine has died. Its dashboard is off, and its log lines are not
+printed. Ray reads further settings from the environment, which belongs to the program.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import socket
 import threading
@@ -30,12 +29,6 @@ from harken.executors.base import (
 LIMITS = BatchLimits(max_items=100, max_bytes=4 * 1024 * 1024)
 _TASK_RETRIES = 3
 _CONNECT_S = 10
-_ENVIRONMENT = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # Otherwise a warning is printed.
-    "RAY_DEDUP_LOGS": "0",
-}
 _LOST_ERRORS = ("WorkerCrashedError", "NodeDiedError", "OutOfMemoryError", "ObjectLostError")
 
 
@@ -49,7 +42,11 @@ class RayBackend:
         """
         self._ray = ray = import_ray()
         try:
-            _connect(ray, address, jobs)
+            with _deferred_interrupts():
+                _connect(ray, address, jobs)
+        except KeyboardInterrupt:
+            ray.shutdown()
+            raise
         except (
             ConnectionError,
             ValueError,
@@ -108,8 +105,6 @@ class RayBackend:
 
 def import_ray() -> Any:
     """Return the module `ray`. Raises ConfigError if the extra is not installed."""
-    for name, value in _ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
     try:
         return import_module("ray")
     except ImportError:

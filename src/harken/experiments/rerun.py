@@ -63,7 +63,7 @@ class RerunResult(msgspec.Struct, frozen=True):
     answer: str | None = None
     """Final answer of the agent, or None if its model failed."""
     error: str | None = None
-    """Error of the model."""
+    """Error of the model, or of the worker that ran it."""
     differing: Sequence[tuple[str, FunctionCall]] = ()
     """Agent name and call of each unrecorded call, in order."""
     waiting: Sequence[str] = ()

@@ -22,12 +22,14 @@ from harken.context.materialize import make_resolver
 from harken.core import canonical, structs
 from harken.core import events as ev
 from harken.errors import ConfigError, LogError
+from harken.executors.executor import Executor
+from harken.experiments.batch_reruns import BatchReruns, OpenSetup, RerunItem
 from harken.experiments.change import Change
 from harken.experiments.compare import first_divergence, metric_values
 from harken.experiments.fork_point import ForkPoint
-from harken.experiments.outcome import ComparedRun
+from harken.experiments.outcome import ComparedRun, RunMetrics
 from harken.experiments.provider_rules import find_family
-from harken.experiments.rerun import FAILURE_REASON, SUCCESS_REASON, check_rerun, rerun
+from harken.experiments.rerun import FAILURE_REASON, SUCCESS_REASON, RerunResult, check_rerun, rerun
 from harken.session.log.reader import iter_events
 from harken.store.base import Store
 from harken.world.world import World
@@ -123,13 +125,7 @@ async def sweep(
     """
     if at_once < 1:
         raise ValueError(f"at least one cell runs at a time, not {at_once}")
-    all_cells = list(iter_cells(grid))
-    for cell in all_cells:
-        check_rerun(point, cell.change, runtime)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"{folder}: the folder cannot be created ({error.strerror})") from None
+    all_cells = _check_cells(point, folder, grid, runtime)
     recorded = ComparedRun(point.session, point.steps, point.request.message_id)
     semaphore, ran = asyncio.Semaphore(at_once), 0
 
@@ -154,6 +150,73 @@ async def sweep(
 
     rows = await asyncio.gather(*map(one, _unique_cells(all_cells, point)))
     return SweepResults(list(rows), ran)
+
+
+def sweep_on(
+    executor: Executor,
+    open_setup: OpenSetup,
+    folder: Path,
+    grid: Grid,
+    *,
+    on_progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> SweepResults:
+    """Run the cells of a sweep in workers; return the same results as `sweep`.
+
+    Workers see the folder at the same path. A cell that was interrupted does not repeat the model
+    calls that were answered. `on_progress` is called with the number of ended cells and of cells
+    to run. Raises as `sweep`, and ExecutorFailed.
+    """
+    folder = folder.absolute()
+    with open_setup() as setup:
+        point = setup.point
+        all_cells = _check_cells(point, folder, grid, setup.runtime)
+        cells = {cell.key(point): cell for cell in _unique_cells(all_cells, point)}
+        logs = {key: _find_complete(folder, key) for key in cells}
+        items: dict[Path, str] = {}
+        for key, log in logs.items():
+            if log is None:
+                items[_new_log_path(folder, key)] = key
+        errors: dict[str, str] = {}
+
+        def add(item: RerunItem, result: RerunResult) -> None:
+            key = items[item.log]
+            if item.log.exists():
+                logs[key] = item.log
+            else:
+                errors[key] = result.error or ""
+            on_progress(sum(logs[key] is not None for key in items.values()), len(items))
+
+        reruns = BatchReruns(open=open_setup, journal=folder / ".journal")
+        reruns.run(
+            executor,
+            [
+                RerunItem(log=log, change=_with_seed(point, cells[key]), follow=grid.follow)
+                for log, key in items.items()
+            ],
+            add,
+        )
+        recorded = ComparedRun(point.session, point.steps, point.request.message_id)
+        rows = [
+            _build_row(point, cell, log, recorded, setup.store)
+            if (log := logs[key]) is not None
+            else {**_describe_cell(point, cell), "error": errors.get(key, "")}
+            for key, cell in cells.items()
+        ]
+    return SweepResults(rows, len(items))
+
+
+def _check_cells(
+    point: ForkPoint, folder: Path, grid: Grid, runtime: AgentRuntime
+) -> list[SweepCell]:
+    """Return the cells of a grid, and create the folder. Raises as `sweep`."""
+    all_cells = list(iter_cells(grid))
+    for cell in all_cells:
+        check_rerun(point, cell.change, runtime)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{folder}: the folder cannot be created ({error.strerror})") from None
+    return all_cells
 
 
 def _unique_cells(all_cells: Sequence[SweepCell], point: ForkPoint) -> list[SweepCell]:
@@ -202,14 +265,27 @@ def _build_row(
     failed = isinstance(last, ev.SessionEnded) and last.reason == FAILURE_REASON
     responses = [event for event in log_events if isinstance(event, ev.LlmResponse)]
     return {
+        **_describe_cell(point, cell),
         "session": log.stem,
         "log": str(log),
-        "model": cell.change.model or point.request.model,
-        "prompt": cell.prompt,
-        "without_hooks": ", ".join(cell.change.without_hooks),
-        "seed": cell.seed,
         "answer": None if failed else run.outcome.answer,
         "error": (responses[-1].error if responses else None) if failed else None,
         "parts_after": None if divergence is None else divergence[1],
         **metric_values(run.outcome),
+    }
+
+
+def _describe_cell(point: ForkPoint, cell: SweepCell) -> dict[str, Any]:
+    """Return the row of a cell that has no run."""
+    return {
+        "session": None,
+        "log": None,
+        "model": cell.change.model or point.request.model,
+        "prompt": cell.prompt,
+        "without_hooks": ", ".join(cell.change.without_hooks),
+        "seed": cell.seed,
+        "answer": None,
+        "error": None,
+        "parts_after": None,
+        **dict.fromkeys(metric_values(RunMetrics(model_calls=0, turns=0))),
     }

@@ -13,7 +13,7 @@ Source: docs/formats/facts.md.
 from __future__ import annotations
 
 APPLICATION_ID = 0x48726B66  # "Hrkf"
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 TABLES_SQL = """
 CREATE TABLE sessions (
@@ -111,6 +111,17 @@ CREATE TABLE verdicts (
     is_failure INTEGER NOT NULL,    -- whether the hook failed, so that code decided
     time INTEGER
 ) STRICT;
+CREATE TABLE interlocutors (
+    id INTEGER PRIMARY KEY,
+    session_id INTEGER NOT NULL,
+    agent_id INTEGER NOT NULL,      -- the agent that discusses
+    interlocutor_id INTEGER NOT NULL,  -- an agent that takes part
+    role TEXT NOT NULL,             -- 'speaker', 'listener'
+    event TEXT NOT NULL,            -- the id of the event in the log that set them; all rows of
+                                    -- an event replace those of the agent's earlier ones
+    cause TEXT,                     -- the events or calls that caused it, with commas between
+    time INTEGER
+) STRICT;
 CREATE TABLE requests (
     id INTEGER PRIMARY KEY,
     message_id INTEGER,             -- the answer; NULL: only usage is known
@@ -162,6 +173,7 @@ CREATE INDEX commits_by_agent ON commits (agent_id);
 CREATE INDEX messages_by_commit ON messages (commit_id);
 CREATE INDEX messages_by_session ON messages (session_id);
 CREATE INDEX calls_by_session ON tool_calls (session_id);
+CREATE INDEX interlocutors_by_session ON interlocutors (session_id);
 CREATE INDEX verdicts_by_session ON verdicts (session_id);
 CREATE INDEX requests_by_session ON requests (session_id);
 CREATE UNIQUE INDEX requests_by_response ON requests (response) WHERE response IS NOT NULL;

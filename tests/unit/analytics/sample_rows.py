@@ -78,6 +78,8 @@ def story() -> apsw.Connection:
     ]
     db.executemany(f"INSERT INTO tool_calls VALUES ({','.join('?' * 11)})", calls)
     verdict = (1, 1, 1, 2, "msg_9", "msg_2", 2, "action", "deny", 0, BEGAN)
+    interlocutor = (1, 1, 1, 2, "listener", "msg_9", "msg_2.c1", BEGAN)
+    db.execute(f"INSERT INTO interlocutors VALUES ({','.join('?' * 8)})", interlocutor)
     db.execute(f"INSERT INTO verdicts VALUES ({','.join('?' * 11)})", verdict)
     score = (1, 1, "q-1", "grader", '"C"', 1.0, "the door", "It is right.", "{}")
     db.execute(f"INSERT INTO scores VALUES ({','.join('?' * 9)})", score)

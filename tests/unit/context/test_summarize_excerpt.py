@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harken.context.summarize import MAX_EXCERPT_CHARS, build_excerpt
+from harken.context.summaries.summarize import MAX_EXCERPT_CHARS, build_excerpt
 from harken.core.messages import (
     FunctionCall,
     ImagePart,

@@ -13,7 +13,7 @@ import pytest
 
 from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.context.history import get_commit, update_metadata
-from harken.context.summarize import (
+from harken.context.summaries.summarize import (
     SummaryFilter,
     SummaryOptions,
     SummaryResult,

@@ -57,3 +57,8 @@ def sleep_long(number: int) -> int:
     """Sleep for a minute."""
     time.sleep(60)
     return number
+
+
+def read_variable(name: str) -> str | None:
+    """Return a variable of the environment of a worker."""
+    return os.environ.get(name)

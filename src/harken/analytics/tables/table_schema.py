@@ -244,6 +244,26 @@ TABLES: tuple[TableSchema, ...] = (
         ),
     ),
     TableSchema(
+        "interlocutors",
+        "An agent that takes part in the discussions of another, in a session of Harken.",
+        (
+            TableColumn("id", "int64", "Key"),
+            _SESSION,
+            TableColumn("agent_id", "int64", "agents.id of the agent that discusses"),
+            TableColumn("interlocutor_id", "int64", "agents.id of the agent that takes part"),
+            TableColumn("role", "string", "`speaker`, `listener`"),
+            TableColumn(
+                "event",
+                "string",
+                "The id of the event that set them; it replaces those of the agent's earlier ones",
+            ),
+            TableColumn(
+                "cause", "string", "The events or calls that caused it, with commas between"
+            ),
+            TableColumn("time", "timestamp", "Time of the event"),
+        ),
+    ),
+    TableSchema(
         "requests",
         "A response of a model, once, however many files contain it.",
         (

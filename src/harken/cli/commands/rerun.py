@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 import msgspec
@@ -15,22 +16,28 @@ from harken.chat.commands.base import MODES
 from harken.cli.commands.sessions.picker import check_new_name
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import SESSION
+from harken.cli.options.workers import MAX_JOBS, on_option, parse_on, print_lost_workers
 from harken.cli.redaction_report import print_redacted
 from harken.config.home import Home, command_prefix, current_folder, environment
 from harken.errors import ConfigError
 from harken.session.branch import find_free_name
+from harken.terminal.progress import progress
 from harken.terminal.text import one_line, print_json, print_text
 from harken.views.message_text import format_count
 
 if TYPE_CHECKING:
     from harken.agents.runtime import AgentRuntime
     from harken.config.settings import Settings
+    from harken.executors.workers import Workers
+    from harken.experiments.batch_reruns import OpenSetup, RerunItem, RerunSetup
     from harken.experiments.change import Change
     from harken.experiments.fork_point import ForkPoint
     from harken.experiments.rerun import RerunResult
     from harken.store.base import Store
     from harken.world.permissions.mode import Mode
     from harken.world.world import World
+
+    RunItems: TypeAlias = Callable[[Home, Sequence[RerunItem]], list[RerunResult]]
 
 AT_ONCE = 4
 """The maximum number of concurrent reruns."""
@@ -80,9 +87,17 @@ AT_ONCE = 4
     help="Run or refuse tool calls that are not recorded (default: refuse).",
 )
 @click.option("--permission", type=click.Choice(MODES), help="The permission mode of live tools.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, MAX_JOBS),
+    help="The number of worker processes (default: 1, this process).",
+)
+@on_option
 @json_option
 @home_option
-def command(home: Home, session: str, at: str, as_json: bool, **options: Any) -> int:
+def command(
+    home: Home, session: str, at: str, jobs: int | None, on: str, as_json: bool, **options: Any
+) -> int:
     """Rerun a SESSION from any model call, with changes.
 
     A new session starts with the changed context of the call. Tool calls that equal recorded ones
@@ -90,6 +105,7 @@ def command(home: Home, session: str, at: str, as_json: bool, **options: Any) ->
     """
     if options["permission"] is not None and not options["live"]:
         raise click.UsageError("--permission is for live tools: add --live")
+    workers = parse_on(on, jobs, 1)
     point = find_point(home, session, at)
     change = _change(options)
     if options["live"] and not point.is_run_by_harken:
@@ -103,6 +119,9 @@ def command(home: Home, session: str, at: str, as_json: bool, **options: Any) ->
             live=options["live"],
             follow=options["follow"],
             name=options["name"],
+            run=None
+            if not workers.has_processes
+            else partial(_run_in_workers, workers, _setup_of(home, session, at, options)),
         )
     if as_json:
         print_json([as_row(result) for result in results])
@@ -231,13 +250,23 @@ class RerunEnvironment(msgspec.Struct, frozen=True):
         live: bool,
         follow: bool,
         name: str | None = None,
+        run: RunItems | None = None,
     ) -> list[RerunResult]:
-        """Run several reruns concurrently. Raises as `experiments.rerun`, before any begins."""
+        """Run several reruns concurrently. Raises as `experiments.rerun`, before any begins.
+
+        run: runs them in workers.
+        """
+        from harken.experiments.batch_reruns import RerunItem
         from harken.experiments.rerun import check_rerun, rerun
 
         check_rerun(point, change, self.runtime)
         stems = _stems(self.home, point.session, times, name)
         logs = [self.home.create_log(stem) for stem in stems]
+        if run is not None:
+            return run(
+                self.home,
+                [RerunItem(log=log.absolute(), change=change, follow=follow) for log in logs],
+            )
         turn = asyncio.Semaphore(AT_ONCE)
 
         async def one(log: Path) -> RerunResult:
@@ -257,6 +286,72 @@ class RerunEnvironment(msgspec.Struct, frozen=True):
             return list(await asyncio.gather(*map(one, logs)))
 
         return asyncio.run(every())
+
+
+@contextmanager
+def open_setup(
+    folder: str, permission: Mode | None, session: str, at: str, *, is_live: bool
+) -> Iterator[RerunSetup]:
+    """Open the environment of reruns in a worker. Raises ConfigError, StoreError.
+
+    folder: the home, at the same path on each machine.
+    """
+    from harken.experiments.batch_reruns import RerunSetup
+
+    home = Home(folder)
+    if not home.folder.is_dir():
+        raise ConfigError(
+            f"{folder}: a worker does not see this home; put it on a file system that all "
+            "machines share"
+        )
+    with ExitStack() as stack:
+        point = find_point(home, session, at)
+        bench = RerunEnvironment.open(home, permission, stack)
+        yield RerunSetup(
+            point=point,
+            runtime=bench.runtime,
+            store=bench.store,
+            live=bench.live if is_live else None,
+        )
+
+
+def _setup_of(home: Home, session: str, at: str, options: dict[str, Any]) -> OpenSetup:
+    """Return the function that opens the environment in a worker."""
+    path = Path(session).absolute()
+    return partial(
+        open_setup,
+        str(home.folder.absolute()),
+        options["permission"],
+        str(path) if path.is_file() else session,
+        at,
+        is_live=options["live"],
+    )
+
+
+def _run_in_workers(
+    workers: Workers, setup: OpenSetup, home: Home, items: Sequence[RerunItem]
+) -> list[RerunResult]:
+    """Run reruns in workers. Return their results in the order of the items."""
+    from harken.experiments.batch_reruns import BatchReruns
+
+    by_log: dict[Path, RerunResult] = {}
+    with progress("Running") as show, workers.open() as executor:
+
+        def add(item: RerunItem, result: RerunResult) -> None:
+            by_log[item.log] = result
+            failed = sum(result.error is not None for result in by_log.values())
+            suffix = f", {failed} failed" if failed else ""
+            show(len(by_log), len(items), f"{len(by_log)} of {len(items)} runs{suffix}")
+
+        reruns = BatchReruns(open=setup, journal=home.journal_folder.absolute())
+        try:
+            reruns.run(executor, items, add)
+        finally:
+            for item in items:
+                if item.log.exists() and not item.log.stat().st_size:
+                    item.log.unlink()  # It reserved the name of a run that has no session.
+            print_lost_workers(executor.lost_workers)
+    return [by_log[item.log] for item in items]
 
 
 def _stems(home: Home, session: str, times: int, name: str | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 MAX_JOBS = 64
+_RAY_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # Otherwise a warning is printed.
+    "RAY_DEDUP_LOGS": "0",
+}
+"""Settings that Ray reads when it is imported, unless the user has set them."""
 
 
 def on_option(command: Command) -> Command:
@@ -33,8 +41,11 @@ def parse_on(on: str, jobs: int | None, default_jobs: int | None = None) -> Work
 
     jobs: what the user said. default_jobs: for processes of this machine, if the user said nothing.
     """
-    from harken.executors.workers import LOCAL, parse_workers
+    from harken.executors.workers import LOCAL, RAY, parse_workers
 
+    if on.startswith(RAY):
+        for name, value in _RAY_ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
     return parse_workers(on, default_jobs if on == LOCAL and jobs is None else jobs)
 
 

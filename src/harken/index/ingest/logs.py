@@ -21,9 +21,11 @@ from harken.core.commits import encode_entry
 from harken.core.events import (
     AgentCreated,
     AgentMoved,
+    Cause,
     ContextCommitted,
     Event,
     HookVerdict,
+    InterlocutorsSet,
     LlmRequest,
     LlmResponse,
     SessionEnded,
@@ -194,6 +196,8 @@ class LogRows(msgspec.Struct):
                 self._move_agent(event)
             case HookVerdict() as event:
                 self._add_verdict(event)
+            case InterlocutorsSet() as event if not self._is_copied(event):
+                self._add_interlocutors(event)
             case LlmRequest() as event:
                 self._models[event.message_id] = event.model
             case LlmResponse() as event if event.stop_reason != "edited":
@@ -258,6 +262,14 @@ class LogRows(msgspec.Struct):
             place = self.ledger.query_value(query, replaced) or place
             database.execute(update, (event.replaced_as or "subagent", replaced))
         database.execute(update, (place, agent))
+
+    def _add_interlocutors(self, event: InterlocutorsSet) -> None:
+        agent, time = self._get_agent(event.agent_id or ""), time_us(event.time)
+        for role, ids in (("speaker", event.speakers), ("listener", event.listeners)):
+            for id_ in ids:
+                row, other = self.ledger.number("interlocutors"), self._get_agent(id_)
+                links = to_utf8(event.message_id), _join_causes(event.cause), time
+                self.ledger.add("interlocutors", row, self.session, agent, other, role, *links)
 
     def _add_verdict(self, event: HookVerdict) -> None:
         if self._is_copied(event):
@@ -418,12 +430,15 @@ def _message_kind(event: TranscriptEntry, text: MessageText) -> str:
     return {"tool": "tool_result", "assistant": "response"}.get(text.role, "system")
 
 
+def _join_causes(cause: Cause) -> str | None:
+    return to_utf8(",".join(cause if isinstance(cause, list) else [cause or ""])) or None
+
+
 def _links(event: TranscriptEntry) -> MessageLinks:
-    causes = event.cause if isinstance(event.cause, list) else [event.cause or ""]
     return MessageLinks(
         event=to_utf8(event.message_id),
         substance=None if event.substance is None else to_utf8(event.substance),
-        cause=to_utf8(",".join(causes)) or None,
+        cause=_join_causes(event.cause),
         purpose=event.purpose,
         closed=event.closed,
     )

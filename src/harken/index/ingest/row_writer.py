@@ -36,6 +36,7 @@ _COLUMN_COUNTS = {
     "messages": 21,
     "tool_calls": 11,
     "verdicts": 11,
+    "interlocutors": 8,
     "requests": 16,
     "commits": 11,
     "edges": 3,
@@ -49,6 +50,9 @@ _COLUMN_COUNTS = {
     "words": 2,
 }
 """Table -> number of its columns."""
+_NUMBERED_TABLES = (
+    *("sessions", "agents", "commits", "tool_calls", "verdicts", "interlocutors", "requests"),
+)
 _SORTED_TABLES = frozenset({"messages", "words"})
 """Tables whose rows are added out of order, but are written much faster when sorted by id."""
 
@@ -59,10 +63,7 @@ class RowWriter:
     def __init__(self, database: apsw.Connection) -> None:
         """Continue after the existing rows."""
         self.database = database
-        self._next = {
-            name: _next_id(database, name)
-            for name in ("sessions", "agents", "commits", "tool_calls", "verdicts", "requests")
-        }
+        self._next = {name: _next_id(database, name) for name in _NUMBERED_TABLES}
         self._numbers = MessageIdAllocator(database)
         self._rows: dict[str, list[Row]] = {name: [] for name in _COLUMN_COUNTS}
         self._sessions: dict[str, int] = {}

@@ -32,6 +32,7 @@ def test_every_row_is_in_the_file_of_its_table(tmp_path: Path) -> None:
         "messages": 4,
         "tool_calls": 2,
         "verdicts": 1,
+        "interlocutors": 1,
         "requests": 1,
         "scores": 1,
         "labels": 1,

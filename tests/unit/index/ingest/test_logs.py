@@ -363,6 +363,29 @@ def test_relation_and_place_of_agents_are_columns(imports: Imports, session: Ses
     ]
 
 
+def test_interlocutors_are_rows(imports: Imports, session: Session) -> None:
+    main = create_agent(session, name="main")
+    calling = log_tool_calls(session, main, "c1")
+    jack = create_agent(session, name="Jack", cause=calling, relation="subagent")
+    jill = create_agent(session, name="Jill", cause=calling, relation="subagent")
+    first = session.append(
+        ev.InterlocutorsSet(agent_id=main, speakers=[jack, jill], listeners=[jill], cause=calling)
+    )
+    imports.update()
+    second = session.append(ev.InterlocutorsSet(agent_id=jack, listeners=[main]))
+    imports.update()
+    assert imports.rows(
+        "SELECT i.event, agents.name, others.name, role, cause FROM interlocutors i "
+        "JOIN agents ON agents.id = agent_id JOIN agents AS others ON others.id = interlocutor_id "
+        "ORDER BY i.id"
+    ) == [
+        (first, "", "Jack", "speaker", calling),
+        (first, "", "Jill", "speaker", calling),
+        (first, "", "Jill", "listener", calling),
+        (second, "Jack", "", "listener", None),
+    ]
+
+
 def test_verdicts_are_rows(imports: Imports, session: Session) -> None:
     main = create_agent(session, name="main")
     calling = log_tool_calls(session, main, "c1", "c2")

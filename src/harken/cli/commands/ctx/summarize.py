@@ -6,24 +6,32 @@ A run of a model reports the selected commits, an estimate of its usage, and its
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import click
 import msgspec
 
-from harken.chat.models import build_model_resolver, choose_default_model, load_named_model
+from harken.chat.models import (
+    build_model_resolver,
+    choose_default_model,
+    load_model_of_home,
+    load_named_model,
+)
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import COMMIT
 from harken.cli.options.time import Duration
+from harken.cli.options.workers import MAX_JOBS, on_option, parse_on, print_lost_workers
 from harken.config.home import Home
 from harken.config.name_resolver import NameResolver
 from harken.config.settings import Settings, load_settings
 from harken.config.store import open_configured_store
 from harken.context.history import END_OF_TIME, update_metadata
 from harken.context.refs import abbreviate_name
-from harken.context.summarize import (
+from harken.context.summaries.batch import BatchSummarizer
+from harken.context.summaries.summarize import (
     SummaryFilter,
     SummaryOptions,
     SummaryResult,
@@ -35,9 +43,10 @@ from harken.core.clock import format_rfc3339, system_clock
 from harken.core.commits import CommitId
 from harken.core.events import Usage
 from harken.errors import NameNotFound
+from harken.executors.workers import Workers
 from harken.llm.base import Model
 from harken.store.base import Store, StoredCommit
-from harken.terminal.progress import ProgressCallback, progress
+from harken.terminal.progress import progress
 from harken.terminal.text import escape_control_characters, one_line, print_json, print_text
 from harken.views.message_text import format_count
 
@@ -57,6 +66,7 @@ class SummarizeOptions(msgspec.Struct, frozen=True, kw_only=True):
     per_minute: float | None
     at_once: int
     dry_run: bool
+    workers: Workers
 
     def choice(self) -> SummaryFilter:
         """Return the filter of commits."""
@@ -118,7 +128,17 @@ def summarize_all(home: Home, wish: SummarizeOptions, *, as_json: bool) -> int:
         model = load_named_model(build_model_resolver(home, settings), name)
         assert model is not None
         manner = wish.manner(settings.model_parameters.get(name, {}))
-        return run_summaries(store, model, commits, manner, as_json=as_json)
+        if not wish.workers.has_processes:
+            work = partial(_ask, store, model, commits, manner)
+        else:
+            summarizer = BatchSummarizer(
+                model=model.name,
+                load_model=partial(load_model_of_home, str(home.folder.absolute()), model.name),
+                journal=home.journal_folder.absolute(),
+                manner=manner,
+            )
+            work = partial(_ask_workers, wish.workers, summarizer, store, commits)
+        return run_summaries(store, model.name, len(commits), work, as_json=as_json)
 
 
 def check_principal(store: Store, principal: str | None) -> None:
@@ -138,35 +158,54 @@ def check_model_name(home: Home, settings: Settings, name: str) -> None:
 
 def run_summaries(
     store: Store,
-    model: Model,
-    commits: Sequence[StoredCommit],
-    manner: SummaryOptions,
+    model: str,
+    count: int,
+    work: Callable[[Callable[[SummaryResult], None]], None],
     *,
     as_json: bool,
 ) -> int:
-    """Summarize the commits and report the results, also if interrupted; return the exit code."""
+    """Summarize commits and report the results, also if interrupted; return the exit code.
+
+    count: the number of commits. work: calls its argument with each result.
+    """
     total = SummaryTotals()
     try:
-        with progress("Summarizing") as tell:
-            asyncio.run(_ask(store, model, commits, manner, total, tell))
+        with progress("Summarizing") as show:
+
+            def add(result: SummaryResult) -> None:
+                total.add(result)
+                failed = f", {len(total.failed)} failed" if total.failed else ""
+                done = len(total.results) + len(total.failed)
+                show(done, count, f"{done:,} of {count:,}{failed}")
+
+            work(add)
     finally:
-        report(store, total, model.name, as_json=as_json)
+        report(store, total, model, as_json=as_json)
     return int(bool(total.failed))
 
 
-async def _ask(
+def _ask(
     store: Store,
     model: Model,
     commits: Sequence[StoredCommit],
     manner: SummaryOptions,
-    total: SummaryTotals,
-    tell: ProgressCallback,
+    on_result: Callable[[SummaryResult], None],
 ) -> None:
-    def count(result: SummaryResult) -> None:
-        total.add(result)
-        tell(len(total.results) + len(total.failed), len(commits))
+    asyncio.run(summarize(store, model, commits, on_result, manner))
 
-    await summarize(store, model, commits, count, manner)
+
+def _ask_workers(
+    workers: Workers,
+    summarizer: BatchSummarizer,
+    store: Store,
+    commits: Sequence[StoredCommit],
+    on_result: Callable[[SummaryResult], None],
+) -> None:
+    with workers.open() as executor:
+        try:
+            summarizer.run(executor, store, commits, on_result)
+        finally:
+            print_lost_workers(executor.lost_workers)
 
 
 def print_estimate(
@@ -249,8 +288,14 @@ def format_usage(usage: Usage, cost_usd: float | None) -> str:
     type=click.IntRange(1, 64),
     default=4,
     show_default=True,
-    help="The number of concurrent model calls.",
+    help="The number of concurrent model calls, in each worker.",
 )
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, MAX_JOBS),
+    help="The number of worker processes (default: 1, this process).",
+)
+@on_option
 @click.option(
     "--dry-run",
     is_flag=True,
@@ -259,7 +304,14 @@ def format_usage(usage: Usage, cost_usd: float | None) -> str:
 @json_option
 @home_option
 def command(
-    home: Home, ctx: str | None, text: str | None, missing: bool, as_json: bool, **options: Any
+    home: Home,
+    ctx: str | None,
+    text: str | None,
+    missing: bool,
+    jobs: int | None,
+    on: str,
+    as_json: bool,
+    **options: Any,
 ) -> int:
     """Set the summary of a commit: TEXT for CTX, or by a model for commits without one.
 
@@ -275,7 +327,8 @@ def command(
             write_summary(store, NameResolver(home, store).commit(ctx), text, as_json=as_json)
         return 0
 
-    return summarize_all(home, SummarizeOptions(**options), as_json=as_json)
+    workers = parse_on(on, jobs, 1)
+    return summarize_all(home, SummarizeOptions(**options, workers=workers), as_json=as_json)
 
 
 def write_summary(store: Store, name: CommitId, text: str, *, as_json: bool) -> None:

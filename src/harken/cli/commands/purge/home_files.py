@@ -97,7 +97,7 @@ def is_ours(home: Home, path: Path) -> bool:
     """Whether Harken wrote a file for itself, so that its text may be changed."""
     inside = path.relative_to(home.folder).parts
     return path.stat().st_size <= _MAX_BYTES and (
-        inside[0] in ("outputs", "sessions") or inside == ("history",)
+        inside[0] in ("outputs", "sessions", "journal") or inside == ("history",)
     )
 
 

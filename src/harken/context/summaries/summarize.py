@@ -134,6 +134,10 @@ _COMMITS_PER_BATCH = 1000
 _CHARS_PER_TOKEN = 4
 _PROMPT_TOKENS = 200
 _ANSWER_TOKENS = 60
+FATAL_KINDS = ("auth", "unknown_model")
+"""Kinds of errors of a model that end the run, since no call can succeed."""
+CONTENT_ERRORS = (ObjectNotFound, ObjectCorrupted, NameNotFound)
+"""Errors of one commit: it cannot be read, or is gone."""
 
 
 class SummaryFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,6 +169,14 @@ class SummaryOptions(msgspec.Struct, frozen=True, kw_only=True):
     per_minute: float | None = None
     """The maximum number of calls that start in a minute, or None for no limit."""
     parameters: Mapping[str, Any] = msgspec.field(default_factory=dict)
+
+
+class SummaryAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of a model for one commit."""
+
+    summary: str
+    usage: Usage | None = None
+    cost_usd: float | None = None
 
 
 class SummaryResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,7 +226,7 @@ async def summarize(
     ModelError if no call can succeed: no key, no such model.
     """
     manner = manner or SummaryOptions()
-    pace = _RateLimiter(manner.per_minute)
+    pace = RateLimiter(manner.per_minute)
     remaining = iter(commits)
     running: set[asyncio.Task[None]] = set()
     finished: set[asyncio.Task[None]] = set()
@@ -241,11 +253,22 @@ async def summarize(
         await asyncio.gather(*running, *finished, return_exceptions=True)
 
 
-class _RateLimiter(msgspec.Struct):
+class RateLimiter(msgspec.Struct):
     """A rate limiter that starts calls at even intervals."""
 
     per_minute: float | None
     _next_s: float = 0.0
+
+    @staticmethod
+    def share(per_minute: float | None, workers: int) -> RateLimiter:
+        """Return the limiter of one of several workers. Its first call waits, too.
+
+        So the limit holds although a worker begins anew with each batch.
+        """
+        if per_minute is None:
+            return RateLimiter(None)
+        per_worker = per_minute / workers
+        return RateLimiter(per_worker, asyncio.get_running_loop().time() + 60 / per_worker)
 
     async def turn(self) -> None:
         """Wait until the next call may start."""
@@ -258,42 +281,70 @@ class _RateLimiter(msgspec.Struct):
 
 
 async def _summarize_commit(
-    store: Store, model: Model, commit: StoredCommit, manner: SummaryOptions, pace: _RateLimiter
+    store: Store, model: Model, commit: StoredCommit, manner: SummaryOptions, pace: RateLimiter
 ) -> SummaryResult:
     try:
-        messages = (
-            materialize(store, commit.id).messages
-            if manner.use_full_conversation
-            else [entry.message for entry in read_entries(store, [commit])]
-        )
-        transcript = build_excerpt(messages)
+        transcript = read_excerpt(store, commit, manner)
         await pace.turn()
-        answer = await _read_answer(model, _build_request(commit.id, transcript.text, manner))
-        summary = _format_summary(answer.text)
-        if not summary:
-            raise ModelError(f"{model.name} returned an empty answer")
-        update_metadata(
-            store, commit.id, summary=summary, by=model.name, instead_of=commit.notes.summary
-        )
+        answer = await ask_for_summary(model, commit.id, transcript.text, manner)
+        return store_summary(store, commit, model.name, answer, redacted=transcript.redacted)
     except ModelError as error:
-        if error.kind in ("auth", "unknown_model"):
+        if error.kind in FATAL_KINDS:
             raise
         return SummaryResult(ctx=commit.id, failure=str(error))
-    except NotesConflict:
-        return SummaryResult(ctx=commit.id, failure="another process changed its summary meanwhile")
-    except (ObjectNotFound, ObjectCorrupted, NameNotFound) as error:
+    except CONTENT_ERRORS as error:
         return SummaryResult(ctx=commit.id, failure=str(error))
+
+
+def read_excerpt(store: Store, commit: StoredCommit, manner: SummaryOptions) -> BoundedTranscript:
+    """Return the text of a commit for the model. Raises one of CONTENT_ERRORS, StoreError."""
+    messages = (
+        materialize(store, commit.id).messages
+        if manner.use_full_conversation
+        else [entry.message for entry in read_entries(store, [commit])]
+    )
+    return build_excerpt(messages)
+
+
+async def ask_for_summary(
+    model: Model, ctx: CommitId, text: str, manner: SummaryOptions
+) -> SummaryAnswer:
+    """Return the model's summary of a text. Raises ModelError."""
+    answer = await _read_answer(model, build_summary_request(ctx, text, manner))
+    summary = _format_summary(answer.text)
+    if not summary:
+        raise ModelError(f"{model.name} returned an empty answer")
     finish = answer.finish
-    return SummaryResult(
-        ctx=commit.id,
+    return SummaryAnswer(
         summary=summary,
         usage=None if finish is None else finish.usage,
         cost_usd=None if finish is None else finish.cost_usd,
-        redacted=transcript.redacted,
     )
 
 
-def _build_request(ctx: CommitId, text: str, manner: SummaryOptions) -> ModelRequest:
+def store_summary(
+    store: Store, commit: StoredCommit, model: str, answer: SummaryAnswer, *, redacted: int
+) -> SummaryResult:
+    """Store a summary, unless the commit has a new one. Raises one of CONTENT_ERRORS, StoreError.
+
+    model: the name of the model. redacted: the number of credentials that it did not get.
+    """
+    try:
+        update_metadata(
+            store, commit.id, summary=answer.summary, by=model, instead_of=commit.notes.summary
+        )
+    except NotesConflict:
+        return SummaryResult(ctx=commit.id, failure="another process changed its summary meanwhile")
+    return SummaryResult(
+        ctx=commit.id,
+        summary=answer.summary,
+        usage=answer.usage,
+        cost_usd=answer.cost_usd,
+        redacted=redacted,
+    )
+
+
+def build_summary_request(ctx: CommitId, text: str, manner: SummaryOptions) -> ModelRequest:
     """Build the model request for a commit."""
     # The mark is derived from a hash of the content, so the content cannot contain it.
     mark = f"commit-{ctx[-16:]}"

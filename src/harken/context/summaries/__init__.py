@@ -1,0 +1,1 @@
+"""Summaries of commits by a model, in this process or by workers."""
