@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Self, TypeVar
 
 from harken.adapters.conversation import StoredConversation
 from harken.adapters.conversation_kinds import ConversationKind
+from harken.adapters.store_threads import get_store_threads
 from harken.core.clock import Clock, system_clock
 from harken.store.base import Store
 from harken.store.sqlite.store import SqliteStore
@@ -104,7 +106,8 @@ class ConversationCache:
 async def read_in_thread(function: Callable[[], T]) -> T:
     """Call a function in a thread. The task may be one of asyncio or trio."""
     if _is_in_asyncio():
-        return await asyncio.to_thread(function)
+        future: asyncio.Future[T] = get_store_threads().submit(function)
+        return await future
     from anyio import to_thread  # noqa: PLC0415 - frameworks that run on trio install it
 
     return await to_thread.run_sync(function)
@@ -120,17 +123,15 @@ async def complete(function: Callable[[], T]) -> T:
 
         with CancelScope(shield=True):
             return await read_in_thread(function)
-    task = asyncio.ensure_future(asyncio.to_thread(function))
-    cancellation: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            cancellation = cancellation or error
-    if cancellation is not None:
-        task.exception()  # It is read, so that asyncio does not report it as lost.
-        raise cancellation
-    return task.result()
+    future: asyncio.Future[T] = get_store_threads().submit(function)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        while not future.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({future})
+        future.exception()  # It is read, so that asyncio does not report it as lost.
+        raise
 
 
 def _is_in_asyncio() -> bool:
