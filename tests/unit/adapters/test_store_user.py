@@ -7,8 +7,7 @@ import threading
 
 import pytest
 
-from harken.adapters.store_threads import StoreThreads
-from harken.adapters.store_user import complete
+from harken.adapters.store_user import StoreThreads, complete
 
 
 def test_calls_that_follow_each_other_stay_in_one_thread() -> None:
