@@ -14,6 +14,7 @@ import pytest
 from harken.errors import HarkenError
 from harken.store.base import Store
 from harken.store.fsck import StoreFinding, fsck
+from harken.store.sqlite.database import PAGE_BYTES
 from harken.store.sqlite.store import SqliteStore
 from tests.crash.realistic_store import (
     Questions,
@@ -23,7 +24,7 @@ from tests.crash.realistic_store import (
     read_packs,
 )
 
-_PAGE = 4096
+_PAGE = PAGE_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,17 @@ its task is cancelled: the task ends after the outcome is certain.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+import os
+import threading
+from collections import OrderedDict, deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
 from threading import Lock
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
+
+import msgspec
 
 from harken.adapters.conversation import StoredConversation
 from harken.adapters.conversation_kinds import ConversationKind
@@ -104,7 +110,8 @@ class ConversationCache:
 async def read_in_thread(function: Callable[[], T]) -> T:
     """Call a function in a thread. The task may be one of asyncio or trio."""
     if _is_in_asyncio():
-        return await asyncio.to_thread(function)
+        future: asyncio.Future[T] = get_store_threads().submit(function)
+        return await future
     from anyio import to_thread  # noqa: PLC0415 - frameworks that run on trio install it
 
     return await to_thread.run_sync(function)
@@ -120,17 +127,15 @@ async def complete(function: Callable[[], T]) -> T:
 
         with CancelScope(shield=True):
             return await read_in_thread(function)
-    task = asyncio.ensure_future(asyncio.to_thread(function))
-    cancellation: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            cancellation = cancellation or error
-    if cancellation is not None:
-        task.exception()  # It is read, so that asyncio does not report it as lost.
-        raise cancellation
-    return task.result()
+    future: asyncio.Future[T] = get_store_threads().submit(function)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        while not future.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({future})
+        future.exception()  # It is read, so that asyncio does not report it as lost.
+        raise
 
 
 def _is_in_asyncio() -> bool:
@@ -139,3 +144,92 @@ def _is_in_asyncio() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+MAX_THREADS = 32
+
+
+class _Call(msgspec.Struct):
+    """A call of a function, and the future of its result in an event loop."""
+
+    function: Callable[[], Any]
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+
+
+class StoreThreads:
+    """A pool of threads, the last idle one first. Event loops of several threads may share it.
+
+    A thread has a connection to the file, with the pages that it has read. So a task that makes one
+    call after the other stays in one thread. The pool of asyncio starts another thread for nearly
+    each of the first calls, since a result arrives before its thread is idle.
+    """
+
+    def __init__(self, max_threads: int = MAX_THREADS) -> None:
+        self.process = os.getpid()
+        self._max_threads = max_threads
+        self._lock = threading.Lock()
+        self._idle: list[SimpleQueue[_Call]] = []
+        self._waiting: deque[_Call] = deque()
+        self._count = 0
+
+    def submit(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Call a function in a thread. Return the future of its result in the running loop.
+
+        The call is completed also if the future is cancelled.
+        """
+        loop = asyncio.get_running_loop()
+        call = _Call(function, loop, loop.create_future())
+        with self._lock:
+            if self._idle:
+                self._idle.pop().put(call)
+            elif self._count < self._max_threads:
+                self._start(call)
+            else:
+                self._waiting.append(call)
+        return call.future
+
+    def _start(self, call: _Call) -> None:
+        self._count += 1
+        calls: SimpleQueue[_Call] = SimpleQueue()
+        calls.put(call)
+        name = f"harken-store-{self._count}"
+        # The end of a program waits for no thread: a call that nobody waits for may be cut off.
+        threading.Thread(target=self._run, args=[calls], name=name, daemon=True).start()
+
+    def _run(self, calls: SimpleQueue[_Call]) -> None:
+        while True:
+            call = calls.get()
+            result, error = None, None
+            try:
+                result = call.function()
+            except BaseException as raised:  # noqa: BLE001 - raised where the result is awaited
+                error = raised
+            with self._lock:  # Before the result arrives, so that the next call comes here.
+                if self._waiting:
+                    calls.put(self._waiting.popleft())
+                else:
+                    self._idle.append(calls)
+            with suppress(RuntimeError):  # The loop was closed: nothing awaits the result.
+                call.loop.call_soon_threadsafe(_finish, call.future, result, error)
+            del call, result, error
+
+
+def _finish(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if future.done():  # It was cancelled.
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
+
+
+_threads = StoreThreads()
+
+
+def get_store_threads() -> StoreThreads:
+    """Return the threads of this process."""
+    global _threads  # noqa: PLW0603 - a fork has no threads of its parent
+    if _threads.process != os.getpid():
+        _threads = StoreThreads()
+    return _threads

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby
 from typing import Any, Self, get_args
 
@@ -229,14 +229,14 @@ def write_on_branch(store: Store, batch: WriteBatch, branch: str, parent: Commit
         raise BranchConflict("the store", branch, expected=parent, actual=expected, commit=commit)
 
 
-class PreparedCommit(msgspec.Struct, frozen=True):
+class PreparedCommit(msgspec.Struct, frozen=True, dict=True):
     """A complete commit that is not written yet."""
 
     commit: Commit
     notes: CommitNotes
     content: DraftContent
 
-    @property
+    @cached_property
     def id(self) -> CommitId:
         """The name of the commit."""
         return self.commit.id

@@ -35,3 +35,15 @@ def test_object_in_two_packs_is_counted_once() -> None:
     store.write(batch_of("one", "two"))
     objects = list(store.iter_objects())
     assert compute_stats([*objects, *objects]) == compute_stats(objects)
+
+
+def test_a_purge_by_another_process_counts_for_the_next_write(tmp_path: Path) -> None:
+    """A store that has read no tombstone writes without a read, and notices the new one."""
+    secret, grown = b"secret\n", b"secret\nmore\n"
+    path = tmp_path / "s.db"
+    with closing(SqliteStore(path)) as store, closing(SqliteStore(path)) as other:
+        store.write(WriteBatch(raw={hash_raw(secret): secret}))
+        other.purge({hash_raw(secret): b"gone\n"}, Tombstone(when=WHEN, by="ann", why="it leaked"))
+        store.write(WriteBatch(raw={hash_raw(grown): grown}))
+        assert store.raw(hash_raw(grown)) == b"gone\nmore\n"
+        assert b"secret" not in path.read_bytes()

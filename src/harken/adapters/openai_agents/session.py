@@ -5,7 +5,6 @@ Source: docs/design/020-adapters.md.
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from agents.memory import SessionABC, SessionSettings
 from harken.adapters.conversation import StoredConversation
 from harken.adapters.conversation_kinds import OPENAI_AGENTS
 from harken.adapters.run_states import delete_state, load_state, save_state
-from harken.adapters.store_user import StoreUser, complete
+from harken.adapters.store_user import StoreUser, complete, read_in_thread
 from harken.core.clock import Clock, system_clock
 from harken.core.commits import CommitId
 from harken.formats.frameworks import openai_run_state
@@ -66,9 +65,8 @@ class HarkenSession(StoreUser, SessionABC):
             limit = self.session_settings.limit
         if limit == 0:
             return []
-        return await asyncio.to_thread(
-            conversation.get_items, limit if limit is not None and limit > 0 else None
-        )
+        last = limit if limit is not None and limit > 0 else None
+        return await read_in_thread(lambda: conversation.get_items(last))
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Append items. On return they survive a power failure.
@@ -120,7 +118,8 @@ class HarkenSession(StoreUser, SessionABC):
 
         agent: the agent with which the run began. options: those of `RunState.from_json`.
         """
-        data = await asyncio.to_thread(load_state, self._open_conversation())
+        conversation = self._open_conversation()
+        data = await read_in_thread(lambda: load_state(conversation))
         if data is None:
             return None
         return await RunState.from_json(agent, decode_item(data), **options)

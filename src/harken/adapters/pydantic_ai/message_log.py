@@ -65,7 +65,7 @@ class MessageLog:
             return conversation.build_change(new, outline, parent=parent, spawner=spawner)
         stored = self._read()
         count = min(len(stored), len(messages))
-        differing = next((i for i in range(count) if not _is_equal(stored[i], messages[i])), count)
+        differing = self._count_equal(messages[:count])
         new, changes = [*messages[differing:]], []
         if differing == len(stored) - 1 and new:
             members = _find_changed_members(stored[-1], new[0])
@@ -78,6 +78,18 @@ class MessageLog:
         lines = [*messages] if is_replacement else [*changes, *new]
         outline = PYDANTIC_AI.outline(decode_lines([*messages] if is_replacement else new))
         return conversation.build_change(lines, outline, is_replacement=is_replacement)
+
+    def _count_equal(self, messages: Sequence[bytes]) -> int:
+        """Return the number of stored lines that are equal to the first of these.
+
+        An equal line takes the place of the stored one: the next comparison finds the same bytes.
+        """
+        for index, message in enumerate(messages):
+            if self._messages[index] is not message:
+                if not _is_equal(self._messages[index], message):
+                    return index
+                self._messages[index] = message
+        return len(messages)
 
     def _read(self) -> list[bytes]:
         new = self._cursor.advance(self.conversation.get_lines())

@@ -25,10 +25,10 @@ from pydantic_ai_harness.step_persistence import (
 
 from harken.adapters.conversation import ConversationChange, StoredConversation, write_changes
 from harken.adapters.conversation_kinds import PYDANTIC_AI, make_record_kind
+from harken.adapters.pydantic_ai.message_encoder import EncoderCache
 from harken.adapters.pydantic_ai.message_log import (
     MessageLog,
     decode_messages,
-    encode_messages,
     find_shared,
 )
 from harken.adapters.pydantic_ai.run_records import (
@@ -102,6 +102,7 @@ class HarkenStepStore(StoreUser):
         super().__init__(folder, store=store, clock=clock)
         self._runs: OrderedDict[str, _Run] = OrderedDict()
         self._lock = RLock()
+        self._encoders = EncoderCache()
 
     async def register_run(self, record: RunRecord) -> None:
         """Write the record of a run, in place of an earlier one with its id."""
@@ -162,7 +163,9 @@ class HarkenStepStore(StoreUser):
 
         Only messages that are new are written.
         """
-        lines = encode_messages(snapshot.messages)
+        # A subagent has a history of its own; runs of a conversation continue each other.
+        history = snapshot.run_id if snapshot.parent_run_id else snapshot.conversation_id
+        lines = self._encoders.encode(history or snapshot.run_id, snapshot.messages)
         key = snapshot.idempotency_key
 
         def build() -> list[ConversationChange]:

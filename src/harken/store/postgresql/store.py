@@ -62,7 +62,7 @@ from harken.store.postgresql.purge import Purge
 from harken.store.postgresql.writer import BatchWriter, copy_contents, set_head, spare
 from harken.store.raw_files import RawFiles
 from harken.store.retention import check_policy
-from harken.store.sqlite.pack import decode_bodies
+from harken.store.sqlite.pack_cache import decode_bodies
 
 _ARTIFACT_KINDS = frozenset(
     {ObjectKind.DELTA, ObjectKind.SEQUENCE, ObjectKind.RAW, ObjectKind.FILE}

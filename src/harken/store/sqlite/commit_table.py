@@ -15,7 +15,7 @@ import msgspec
 
 from harken.core import canonical
 from harken.core.commits import CommitId, CommitNotes
-from harken.store.base import CommitLink
+from harken.store.base import NO_LIMIT, CommitLink
 from harken.store.batch import BatchCommit
 from harken.store.sqlite.name_index import key_prefix, key_range
 from harken.store.sqlite.side_tables import RowCorrupted, add_seal, remove_seal
@@ -224,6 +224,11 @@ def unseal_notes(name: CommitId, data: bytes) -> CommitNotes:
     # The notes contain lone surrogates, or are invalid.
     except (msgspec.DecodeError, UnicodeDecodeError):
         return msgspec.convert(canonical.from_json(body), CommitNotes)
+
+
+def clamp(limit: int) -> int:
+    """Return a limit that SQLite can compare."""
+    return max(0, min(limit, NO_LIMIT))
 
 
 def encode_text(text: str) -> bytes:

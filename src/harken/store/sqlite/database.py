@@ -85,6 +85,10 @@ def split_script(text: str) -> list[str]:
 
 SCHEMA_SQL = _OBJECT_TABLES + HISTORY_SQL + LIFECYCLE_SQL
 _HEADER_BYTES = 100
+PAGE_BYTES = 1024
+"""The page size of a new file: a small write changes ten pages, each by some bytes."""
+_CHECKPOINT_PAGES = 4096
+"""The length of the WAL at which its pages are copied to the file."""
 _READ_WRITE = "mode=rw"
 _READ_ONLY = "mode=ro&immutable=1"
 _REFUSED_CODES = {
@@ -215,6 +219,7 @@ class SqliteDatabase:
             "fullfsync=ON",  # On macOS a plain fsync does not reach the disk.
             "checkpoint_fullfsync=ON",
             "cache_size=-16000",
+            f"wal_autocheckpoint={_CHECKPOINT_PAGES}",
             "secure_delete=OFF",  # Some builds zero each freed page; `purge` does it itself.
         ):
             connection.execute(f"PRAGMA {pragma}")
@@ -251,6 +256,7 @@ class SqliteDatabase:
 
     def _create_tables(self) -> None:
         connection = self.connection()
+        connection.execute(f"PRAGMA page_size={PAGE_BYTES}")  # Ignored unless the file is empty.
         end = time.monotonic() + self.patience_s
         while True:  # Another process may be creating the same store; SQLite does not wait here.
             try:
@@ -329,7 +335,7 @@ def _find_mode(path: Path) -> str:
 def _find_file_id(path: Path) -> tuple[int, int] | None:
     """Return the device and inode of the file, or None if it does not exist."""
     try:
-        stat = path.stat()
+        stat = os.stat(path)  # noqa: PTH116 - twice as fast, in each transaction
     except OSError:
         return None
     return stat.st_dev, stat.st_ino

@@ -62,9 +62,10 @@ def insert_keys(connection: sqlite3.Connection, numbers: Mapping[str, int]) -> N
     for name, number in numbers.items():
         rows[name[:-64]].append((key_prefix(name), number))
     for prefix, table in _TABLES.items():
-        query = f"INSERT OR IGNORE INTO {table} (key, pack) VALUES (?, ?)"  # noqa: S608 - ours
-        # Sorted, so that adjacent keys are written together.
-        connection.executemany(query, sorted(rows[prefix]))
+        if rows[prefix]:
+            query = f"INSERT OR IGNORE INTO {table} (key, pack) VALUES (?, ?)"  # noqa: S608 - ours
+            # Sorted, so that adjacent keys are written together.
+            connection.executemany(query, sorted(rows[prefix]))
 
 
 def delete_keys(connection: sqlite3.Connection, numbers: Iterable[tuple[str, int]]) -> None:

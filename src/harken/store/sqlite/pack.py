@@ -16,17 +16,15 @@ Source: docs/formats/store.md, "Packs".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import accumulate
-from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import msgspec
 from blake3 import blake3
 
 from harken.core import structs
-from harken.core.commits import ArtifactRef
-from harken.errors import ObjectCorrupted
 from harken.store.base import ObjectKind, StoredObject
 from harken.store.batch import DOMAIN_BY_KIND, PREFIX_BY_KIND, compute_name
 from harken.store.sqlite import compression
@@ -81,7 +79,6 @@ def decode_raw_frame(data: bytes, places: Sequence[int], sizes: Sequence[bytes])
     return RawFrame(data[4:], start, dict(zip(places, numbers, strict=True)))
 
 
-T = TypeVar("T")
 Body: TypeAlias = tuple[ObjectKind, bytes]
 CHECKSUM_BYTES = 8
 PLAIN, ZSTANDARD, WOVEN = 0, 2, 3
@@ -153,8 +150,9 @@ class Pack:
                 woven, raws, [inside.bodies[position] for position in raws]
             )
         self._bodies, self._leads = inside.bodies, inside.leads
-        self._outside = _digits(inside.outside)
-        self._starts = _starts(inside)
+        self._inside = inside
+        if not digits:  # A pack that was written in this process needs no check.
+            self._starts, self._outside  # noqa: B018 - raises PackCorrupted
         self._digits: list[bytes | None] = [*digits] or _decode_stored_names(inside)
         self._unread_bodies: dict[int, bytes] = {}
         """Bodies that were built for their names, until they are read."""
@@ -167,6 +165,14 @@ class Pack:
         """The known full names, and the position of each."""
         self._name_kinds = _STORED_NAME_KINDS
         """The kinds of which all names are known."""
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return _starts(self._inside)
+
+    @cached_property
+    def _outside(self) -> list[bytes]:
+        return _digits(self._inside.outside)
 
     @property
     def size_bytes(self) -> int:
@@ -479,19 +485,3 @@ _inside_decoder = msgspec.msgpack.Decoder(_Inside)
 _artifact_names_decoder = msgspec.msgpack.Decoder(_ArtifactNames)
 _KINDS = {kind.value: kind for kind in ObjectKind}
 _PREFIXES = {kind: PREFIX_BY_KIND.get(kind, "") for kind in ObjectKind}
-
-
-def decode_bodies(
-    store: str | Path, bodies: Mapping[str, Body], decode: Callable[[bytes], T]
-) -> dict[ArtifactRef, T]:
-    """Decode the bodies of artifacts.
-
-    Raises ObjectCorrupted: the pack may have been written on another machine.
-    """
-    decoded: dict[ArtifactRef, T] = {}
-    for name, (_, body) in bodies.items():
-        try:
-            decoded[ArtifactRef(name)] = decode(body)
-        except ValueError as error:
-            raise ObjectCorrupted(store, name, reason=f"it cannot be read: {error}") from None
-    return decoded

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right, insort
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from harken.core import canonical
 from harken.core.commits import ArtifactRef, decode_delta
@@ -39,6 +39,8 @@ from harken.store.sqlite.pack import (
     decode_pack,
 )
 from harken.store.sqlite.side_tables import read_stand_ins
+
+T = TypeVar("T")
 
 
 def read_messages(
@@ -162,9 +164,15 @@ class PackCache:
                 if generation > self._generation:
                     self._clear()
                     self._known_kinds = {}
-                    self._generation, self.stand_ins = generation, new_stand_ins
+                    self.stand_ins = new_stand_ins  # First: other threads read it last.
+                    self._generation = generation
                     self.has_evicted = bool(evicts)
         connection.generation, connection.version = generation, version
+
+    @property
+    def generation(self) -> int:
+        """The generation of `stand_ins`. 0 before the file was read."""
+        return self._generation
 
     def get(self, name: str) -> Pack | None:
         """Return the cached pack of an object, or None."""
@@ -390,3 +398,19 @@ class PackCache:
     def _clear(self) -> None:
         self._young, self._old, self._size = {}, {}, 0
         self._starts, self._ends = [], {}
+
+
+def decode_bodies(
+    store: str | Path, bodies: Mapping[str, Body], decode: Callable[[bytes], T]
+) -> dict[ArtifactRef, T]:
+    """Decode the bodies of artifacts.
+
+    Raises ObjectCorrupted: the pack may have been written on another machine.
+    """
+    decoded: dict[ArtifactRef, T] = {}
+    for name, (_, body) in bodies.items():
+        try:
+            decoded[ArtifactRef(name)] = decode(body)
+        except ValueError as error:
+            raise ObjectCorrupted(store, name, reason=f"it cannot be read: {error}") from None
+    return decoded

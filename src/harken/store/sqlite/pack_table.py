@@ -51,9 +51,15 @@ class NumberedPack(msgspec.Struct, frozen=True):
 
 
 def insert_packs(
-    connection: sqlite3.Connection, objects: Collection[StoredObject]
+    connection: sqlite3.Connection,
+    objects: Collection[StoredObject],
+    recent: dict[int, EncodedPack],
 ) -> Iterator[tuple[int, EncodedPack]]:
-    """Write new objects, each after its needs. Yield each pack and its number."""
+    """Write new objects, each after its needs. Yield each pack and its number.
+
+    recent: the small packs that this process has written last, which need not be decoded to be
+    merged. They are replaced by those that are not merged yet.
+    """
     first = number = 0
     for pack in encode_packs(objects):
         # SQLite assigns the number after that of the last row.
@@ -63,9 +69,11 @@ def insert_packs(
         assert cursor.lastrowid is not None
         number = cursor.lastrowid
         first = first or number
+        if len(pack.data) <= _SMALL_BYTES:
+            recent[number] = pack
         yield number, pack
-    if number:
-        compact(connection, first - 1, number)
+    if number and compact(connection, first - 1, number, recent):
+        recent.clear()
 
 
 def last_number(connection: sqlite3.Connection) -> int:
@@ -133,10 +141,14 @@ def raise_generation(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE state SET generation = generation + 1")
 
 
-def compact(connection: sqlite3.Connection, before: int, last: int) -> None:
-    """Merge small packs in the blocks of numbers that `last` completed."""
-    for block in range(before // BLOCK, last // BLOCK):
-        _compact_block(connection, block * BLOCK, (block + 1) * BLOCK)
+def compact(
+    connection: sqlite3.Connection, before: int, last: int, recent: Mapping[int, EncodedPack]
+) -> bool:
+    """Merge small packs in the blocks of numbers that `last` completed. Return whether it did."""
+    blocks = range(before // BLOCK, last // BLOCK)
+    for block in blocks:
+        _compact_block(connection, block * BLOCK, (block + 1) * BLOCK, recent)
+    return bool(blocks)
 
 
 def _raise_version_for(connection: sqlite3.Connection, pack: EncodedPack) -> bytes:
@@ -146,13 +158,15 @@ def _raise_version_for(connection: sqlite3.Connection, pack: EncodedPack) -> byt
     return pack.data
 
 
-def _compact_block(connection: sqlite3.Connection, start: int, end: int) -> None:
+def _compact_block(
+    connection: sqlite3.Connection, start: int, end: int, recent: Mapping[int, EncodedPack]
+) -> None:
     """Merge adjacent small packs among these numbers."""
     run: list[NumberedPack] = []
     size = 0
     query = "SELECT id, data FROM pack WHERE id >= ? AND id < ? ORDER BY id"
     for first, data in connection.execute(query, [start, end]).fetchall():
-        objects = _read_small(data)
+        objects = _read_small(data, recent.get(first))
         if not objects or size + len(data) > _FULL_BYTES:
             merge_packs(connection, run)
             run, size = [], 0
@@ -162,10 +176,15 @@ def _compact_block(connection: sqlite3.Connection, start: int, end: int) -> None
     merge_packs(connection, run)
 
 
-def _read_small(data: bytes) -> Mapping[str, Body]:
-    """Return the content of a small pack. It is empty for a large or damaged one."""
+def _read_small(data: bytes, written: EncodedPack | None) -> Mapping[str, Body]:
+    """Return the content of a small pack. It is empty for a large or damaged one.
+
+    written: the pack that this process wrote under the number. Its bytes may be others by now.
+    """
     if len(data) > _SMALL_BYTES:
         return {}
+    if written is not None and written.data == data:
+        return written.objects
     try:
         return decode_objects(data)
     except PackCorrupted:

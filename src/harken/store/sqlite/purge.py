@@ -63,7 +63,7 @@ def _add_stand_ins(
         and (obj.kind is ObjectKind.COMMIT or find_object(name) is None)
     ]
     numbers: dict[Name, int] = {}
-    for number, pack in pack_table.insert_packs(connection, new):
+    for number, pack in pack_table.insert_packs(connection, new, {}):
         numbers |= dict.fromkeys(pack.objects, number)
     insert_keys(connection, numbers)
     return numbers

@@ -38,6 +38,11 @@ _SUMMED_TABLES: Mapping[str, tuple[str, ...]] = {
 }
 """The tables with a row in `total`, and their columns, the key first."""
 _SUM_MODULUS = 1 << 63
+_ADD_SQL = """
+UPDATE total SET rows_sum = CASE WHEN rows_sum < ?1 THEN rows_sum + ?2 ELSE rows_sum - ?1 END
+WHERE name = ?3
+"""
+"""Adds ?2 in the ring of the modulus, of which ?1 is the rest: no sum exceeds 63 bits."""
 _PREFIX_MARKS = ", ".join(f"x'{prefix.encode().hex()}'" for prefix in HEAD_PREFIXES)
 """The first bytes of the names of heads of artifacts, in SQL."""
 
@@ -51,23 +56,36 @@ def replace_rows(
 ) -> None:
     """Insert rows of a table with a total, or replace those with the same keys."""
     by_key = {row[0]: tuple(row) for row in rows}
-    delete_rows(connection, table, by_key)
+    old_sum = _delete_rows(connection, table, by_key)
+    _insert_rows(connection, table, [*by_key.values()], old_sum)
+
+
+def _insert_rows(
+    connection: sqlite3.Connection, table: str, rows: Sequence[Sequence[object]], old_sum: int
+) -> None:
+    """Insert rows, and update the total. old_sum: the checksums of the rows that they replace."""
     columns = _SUMMED_TABLES[table]
     query = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
-    connection.executemany(query, list(by_key.values()))
-    _add_to_total(connection, table, sum(_hash_row(row) for row in by_key.values()))
+    connection.executemany(query, rows)
+    _add_to_total(connection, table, sum(map(_hash_row, rows)) - old_sum)
 
 
 def delete_rows(connection: sqlite3.Connection, table: str, keys: Iterable[object]) -> None:
     """Delete the rows of a table with a total that have these keys."""
-    columns = _SUMMED_TABLES[table]
+    _add_to_total(connection, table, -_delete_rows(connection, table, keys))
+
+
+def _delete_rows(connection: sqlite3.Connection, table: str, keys: Iterable[object]) -> int:
+    """Delete rows. Return the sum of their checksums, which the total still has."""
+    columns, rows_sum = _SUMMED_TABLES[table], 0
     for batch in iter_batches(keys):
         where = f"FROM {table} WHERE {columns[0]} IN ({','.join('?' * len(batch))})"
         query = f"SELECT {', '.join(columns)} {where}"
         rows = connection.execute(query, batch).fetchall()
         if rows:
             connection.execute(f"DELETE {where}", batch)
-            _add_to_total(connection, table, -sum(map(_hash_row, rows)))
+            rows_sum += sum(map(_hash_row, rows))
+    return rows_sum
 
 
 def iter_wrong_totals(connection: sqlite3.Connection) -> Iterator[str]:
@@ -81,11 +99,10 @@ def iter_wrong_totals(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def _add_to_total(connection: sqlite3.Connection, table: str, change: int) -> None:
-    query = "SELECT rows_sum FROM total WHERE name = ?"
-    # A damaged total stays wrong, so that a check finds it.
-    for (total,) in connection.execute(query, [table]).fetchall():
-        values = [(total + change) % _SUM_MODULUS, table]
-        connection.execute("UPDATE total SET rows_sum = ? WHERE name = ?", values)
+    change %= _SUM_MODULUS
+    if change:
+        # A damaged total stays wrong, so that a check finds it.
+        connection.execute(_ADD_SQL, [_SUM_MODULUS - change, change, table])
 
 
 def _hash_row(row: Sequence[object]) -> int:
@@ -286,8 +303,8 @@ def set_heads(connection: sqlite3.Connection, heads: Mapping[Any, str | None]) -
         for name, head in heads.items()
         if head is not None
     ]
-    delete_rows(connection, "branch", [_encode_key(name) for name in heads])
-    replace_rows(connection, "branch", rows)
+    old_sum = _delete_rows(connection, "branch", [_encode_key(name) for name in heads])
+    _insert_rows(connection, "branch", rows, old_sum)
 
 
 def _select_heads(connection: sqlite3.Connection, where: str, *values: bytes) -> dict[str, str]:

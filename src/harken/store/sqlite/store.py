@@ -48,14 +48,14 @@ from harken.store.raw_files import RawFiles
 from harken.store.retention import check_policy
 from harken.store.sqlite import commit_table, pack_table, side_tables
 from harken.store.sqlite.change_table import ChangeTable
-from harken.store.sqlite.commit_table import CommitRow
+from harken.store.sqlite.commit_table import CommitRow, clamp
 from harken.store.sqlite.database import SqliteConnection, SqliteDatabase, read_version
 from harken.store.sqlite.gc import Sweep, measure_unused, rewrite_file
 from harken.store.sqlite.name_index import find_numbers, iter_batches, sort_by_pack
-from harken.store.sqlite.pack import Body, PackCorrupted, decode_bodies, decode_objects
-from harken.store.sqlite.pack_cache import PackCache
+from harken.store.sqlite.pack import Body, PackCorrupted, decode_objects
+from harken.store.sqlite.pack_cache import PackCache, decode_bodies
 from harken.store.sqlite.purge import replace_objects
-from harken.store.sqlite.writer import Writer
+from harken.store.sqlite.writer import PurgedMeanwhile, Writer
 
 
 @check_arguments
@@ -83,31 +83,35 @@ class SqliteStore(ChangeTable):
             return read_version(connection)
 
     def write_named(self, contents: BatchContents) -> None:
-        """Write contents with names that were computed by the caller. They are not verified.
-
-        Each object follows its needs. Like `write`, for large batches: the objects are not cached.
-        """
-        self._purge_new(contents)
-        self._write_contents(contents)
+        """Write objects, each after its needs, whose names were computed: they are not verified."""
+        self._write_contents(contents, self._purge_new(contents))
 
     def write(self, batch: WriteBatch) -> None:
         contents = validate_batch(batch)
-        self._purge_new(contents)
+        generation = self._purge_new(contents)
         if contents.files:
             self._raw_files.check(contents)
-        self._write_contents(contents)
+        self._write_contents(contents, generation)
 
-    def _purge_new(self, contents: BatchContents) -> None:
-        """Purge new content that contains purged content."""
-        if contents.files or any(o.kind is ObjectKind.RAW for o in contents.objects.values()):
+    def _purge_new(self, contents: BatchContents) -> int | None:
+        """Purge new content that contains purged content, as `Writer.write` requires it."""
+        if not contents.files and all(o.kind != ObjectKind.RAW for o in contents.objects.values()):
+            return None
+        generation = self._pack_cache.generation
+        if self._pack_cache.stand_ins:
             purge_new_content(contents, self.tombstones(), self._find_object)
+        return generation
 
-    def _write_contents(self, contents: BatchContents) -> None:
-        if contents.tombstones:
-            with self.removing() as connection:
-                self._writer.write_with_tombstones(connection, contents)
-        else:
-            self._writer.write(contents)
+    def _write_contents(self, contents: BatchContents, generation: int | None) -> None:
+        while not contents.tombstones:
+            try:
+                self._writer.write(contents, generation)
+            except PurgedMeanwhile:
+                generation = self._purge_new(contents)
+            else:
+                return
+        with self.removing() as connection:
+            self._writer.write_with_tombstones(connection, contents)
 
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
         bodies = self._read_bodies(names, ObjectKind.PART, ObjectKind.MESSAGE)
@@ -204,26 +208,24 @@ class SqliteStore(ChangeTable):
             if row is None:
                 return []
             where = "WHERE parent = ? ORDER BY time_us, id"
-            return self._read_names(
-                connection, commit_table.select_rows(connection, where, [row.id])
-            )
+            rows = commit_table.select_rows(connection, where, [row.id])
+            return self._read_names(connection, rows)
 
     def latest_commit(self, principal: str, at: str) -> CommitId | None:
-        until_us = parse_rfc3339(at)
         with self._reading() as connection:
-            rows = commit_table.select_latest(connection, principal, until_us)
+            rows = commit_table.select_latest(connection, principal, parse_rfc3339(at))
             return next(iter(self._read_names(connection, rows)), None)
 
     def newest_commits(self, limit: int = 20, *, before: CommitId | None = None) -> list[CommitId]:
         with self._reading() as connection:
             end = NO_LIMIT if before is None else self._get_row(connection, before).id
             where = "WHERE id < ? ORDER BY id DESC LIMIT ?"
-            rows = commit_table.select_rows(connection, where, [end, _clamp(limit)])
+            rows = commit_table.select_rows(connection, where, [end, clamp(limit)])
             return self._read_names(connection, rows)
 
     def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
         matches: list[CommitId | ArtifactRef] = []
-        limit = _clamp(limit)
+        limit = clamp(limit)
         with self._reading() as connection:
             if beginning.startswith("art-") or "art-".startswith(beginning):
                 matches += self._pack_cache.find_artifacts(connection, beginning[4:], limit)
@@ -494,7 +496,3 @@ class SqliteStore(ChangeTable):
                 raise ObjectCorrupted(self.path, name, reason=f"row {row.id} leads elsewhere")
             names.append(name)
         return names
-
-
-def _clamp(limit: int) -> int:
-    return max(0, min(limit, NO_LIMIT))

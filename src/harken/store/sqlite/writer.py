@@ -40,10 +40,16 @@ follows.
 """
 
 
+class PurgedMeanwhile(Exception):
+    """Content was purged since a batch was compared with purged content."""
+
+
 class _Turn(msgspec.Struct):
     """A batch in the queue."""
 
     contents: BatchContents
+    generation: int | None = None
+    """That of the purged content with which the batch was compared."""
     ready: threading.Lock = msgspec.field(default_factory=threading.Lock)
     """Locked until the batch is written, or its thread has to write the queued batches."""
     leads: bool = False
@@ -73,10 +79,16 @@ class Writer:
         self._waiting: list[_Turn] = []
         self._has_leader = False
         self._last_mark_us: int | None = None
+        self._recent: dict[int, EncodedPack] = {}
+        """The packs that were written last, by number. Used in a transaction only."""
 
-    def write(self, contents: BatchContents) -> None:
-        """Write a batch, together with those of other threads. As `Store.write`."""
-        turn = _Turn(contents)
+    def write(self, contents: BatchContents, generation: int | None = None) -> None:
+        """Write a batch, together with those of other threads. As `Store.write`.
+
+        generation: that of the purged content with which the batch was compared. Raises
+        PurgedMeanwhile if the file has another one. None for a batch that need not be compared.
+        """
+        turn = _Turn(contents, generation)
         turn.ready.acquire()
         try:
             with self._lock:
@@ -142,7 +154,10 @@ class Writer:
         """Write the new objects of these batches, and set the errors of invalid batches."""
         with self._database.writing() as connection:
             self._cache.clear_if_stale(connection)
-            packs = self._write_batches(connection, group)
+            for turn in group:
+                if turn.generation not in (None, connection.generation):
+                    turn.error = PurgedMeanwhile()
+            packs = self._write_batches(connection, [t for t in group if t.error is None])
         for number, pack in packs:
             self._cache.add(connection, (number, number + 1), pack.pack)
 
@@ -184,7 +199,7 @@ class Writer:
                 new |= added
                 existing.kinds |= {name: obj.kind for name, obj in added.items()}
                 existing.branches |= {n: move.to for n, move in turn.contents.moves.items()}
-        packs = list(pack_table.insert_packs(connection, new.values()))
+        packs = list(pack_table.insert_packs(connection, new.values(), self._recent))
         numbers = {name: number for number, pack in packs for name in pack.objects}
         insert_keys(connection, numbers)
         accepted = [turn.contents for turn in group if turn.error is None]
