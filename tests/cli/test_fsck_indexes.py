@@ -38,7 +38,7 @@ TABLES = {
         *("sessions", "agents", "commits", "messages", "tool_calls", "verdicts", "requests"),
         *("edges", "state", "roots", "said", "logs", "log_agents", "places", "links", "linked"),
         *("native_agents", "recorded", "unpaired", "repeats", "pairs", "text_keys", "outcomes"),
-        *("main_names", "scores", "labels"),
+        *("main_names", "scores", "labels", "interlocutors"),
         *("words_data", "words_idx", "words_config"),
     },
     CATALOGUE: {"source", "reading", "lineage", "spawned", "lost", "restored"},
@@ -148,6 +148,7 @@ rules:
     calls:
       - task: {name: Ann, instructions: You are Ann., prompt: "Tea or coffee?"}
       - task: {name: Bob, instructions: You are Bob., prompt: "And you?"}
+      - introduce: {speakers: [Ann], listeners: [Bob]}
   - agent: Ann
     answer: Tea.
   - pattern: .

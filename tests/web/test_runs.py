@@ -353,6 +353,7 @@ def test_a_session_that_waits_for_an_answer_is_marked_in_the_list(stage: Stage, 
     tab.save_screenshot("sessions-waiting")
     row.click()
     question(tab.page).get_by_role("button", name="Deny").first.click()
+    expect(question(tab.page)).to_have_count(0)
     tab.page.go_back()
     tab.page.reload()
     expect(row.locator(".tag")).to_have_text("live")

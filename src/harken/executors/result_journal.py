@@ -61,7 +61,7 @@ class ResultJournal(msgspec.Struct, frozen=True):
         rmtree(self.folder, ignore_errors=True)
 
     def close(self) -> None:
-        """Remove the folder if it has no result, with what killed workers wrote in part."""
+        """Remove the folder if it has no result, with partial output of killed workers."""
         with suppress(OSError):
             for partial in self.folder.glob(f"{_PARTIAL}*"):
                 partial.unlink(missing_ok=True)

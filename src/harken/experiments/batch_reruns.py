@@ -1,6 +1,6 @@
 """Reruns by workers: each runs agents as `rerun` does, and writes the log of its own run.
 
-A worker opens what a rerun needs (`RerunSetup`) itself: store, models and keys do not travel. It
+A worker opens the inputs of a rerun (`RerunSetup`) itself: store, models and keys do not travel. It
 writes to a log of its own first and moves it when the run has ended, so a dead worker leaves no
 session. What its models answered is in a journal, from which the repetition of the run is fed.
 

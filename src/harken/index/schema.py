@@ -14,6 +14,8 @@ from __future__ import annotations
 
 APPLICATION_ID = 0x48726B66  # "Hrkf"
 SCHEMA_VERSION = 9
+HARKEN_RUNTIME = "harken"
+"""Name of Harken itself among the runtimes."""
 
 TABLES_SQL = """
 CREATE TABLE sessions (

@@ -305,11 +305,10 @@ class SessionIndex:
         Raises LogError, OSError.
         """
         from harken.formats.runtimes.client_sessions import ClientSession, read_recorded_session
-        from harken.index.ingest.commits import HARKEN_RUNTIME
 
         recorded = read_recorded_session(path)
         if recorded is None:
-            session = ledger.session(name, HARKEN_RUNTIME, name)
+            session = ledger.session(name, schema.HARKEN_RUNTIME, name)
         else:
             recorded = ClientSession(recorded.runtime, to_utf8(recorded.native))
             session = ledger.session(recorded.name, *recorded)

@@ -102,7 +102,7 @@ class Pusher(msgspec.Struct):
 
     @contextmanager
     def _refusing(self, result: TransferResult, subject: str) -> Iterator[None]:
-        """Record what the remote refuses. Raises StoreError."""
+        """Record refusals of the remote. Raises StoreError."""
         try:
             yield
         except REFUSALS as error:

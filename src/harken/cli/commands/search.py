@@ -18,6 +18,8 @@ from harken.core.commits import SHORT_NAME_DIGITS
 from harken.core.messages import Role
 from harken.errors import NameNotFound
 from harken.formats.runtimes.client_sessions import shorten_name
+from harken.index.message_text import to_utf8
+from harken.index.schema import HARKEN_RUNTIME
 from harken.terminal.ansi import AnsiStyler
 from harken.terminal.commit_graph import detect_terminal_style
 from harken.terminal.styled_text import Line
@@ -94,8 +96,6 @@ def _find_short_names(database: apsw.Connection, hits: Iterable[SearchHit]) -> d
 
     The index has all sessions that have messages, so only the neighbors of these are read.
     """
-    from harken.index.ingest.commits import HARKEN_RUNTIME
-
     short_names: dict[str, str] = {}
     for name in {hit.session for hit in hits if hit.runtime != HARKEN_RUNTIME}:
         neighbors = [row[0] for row in database.execute(_NEIGHBORS_SQL, [name])]
@@ -118,22 +118,24 @@ def build_query(
     """
     from harken.index.search import SearchQuery
 
+    named: dict[str, str | None] = {}
     for kind, existing, names in (
         ("agent", _AGENT_SQL, _AGENTS_SQL),
         ("tool", _TOOL_SQL, _TOOLS_SQL),
     ):
-        name = options[kind]
+        name = None if options[kind] is None else to_utf8(options[kind])
         # The names are listed only for an error: they are those of all tool calls.
         if name is not None and database.execute(existing, [name]).fetchone() is None:
             raise NameNotFound(kind, name, [row[0] for row in database.execute(names)])
+        named[kind] = name
     scope_values = {name: options[name] for name in ("since", "until", "project", "runtime")}
     scope = ScopeOptions(zone=LocalZone(), **scope_values).scope(database)
     return SearchQuery(
         text=" ".join(options["words"]),
-        agent=options["agent"],
+        agent=named["agent"],
         role=options["role"],
         kind=options["kind"],
-        tool=options["tool"],
+        tool=named["tool"],
         projects=scope.projects,
         runtime=scope.runtime,
         since_us=scope.since_us,

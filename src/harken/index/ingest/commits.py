@@ -35,10 +35,9 @@ from harken.index.ingest.responses import (
 from harken.index.ingest.row_writer import RowWriter, time_us
 from harken.index.ingest.usage import TokenCounts, parse_usage, reported_cost, reported_provider
 from harken.index.message_text import MessageText, to_utf8
+from harken.index.schema import HARKEN_RUNTIME
 from harken.store.base import StoredCommit
 
-HARKEN_RUNTIME = "harken"
-"""Name of Harken itself among the runtimes."""
 _RUNTIMES_WITHOUT_STATUS = frozenset({"codex"})
 """Runtimes whose results do not report success, except for the exit code of a command."""
 _SUMMARY_PREFIX_CHARS = 100

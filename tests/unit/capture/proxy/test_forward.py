@@ -134,13 +134,14 @@ def test_compressed_or_chunked_body_is_forwarded_unchanged(proxy_run: ProxyStage
 def test_first_chunk_is_forwarded_before_the_second_arrives(proxy_run: ProxyStage) -> None:
     connection = proxy_run.proxied.connect()
     path = urlsplit(proxy_run.proxied.url).path + ANTHROPIC
-    wish = {"X-Fake": json.dumps({"pieces": 2, "each_ms": 6000})}
+    wish = {"X-Fake": json.dumps({"pieces": 2, "each_ms": 1000})}
     connection.request("POST", path, b"{}", wish)
     started_at = time.monotonic()
     answer = connection.getresponse()
     assert answer.read1(10)
-    assert time.monotonic() - started_at < 5
+    first_s = time.monotonic() - started_at
     answer.read()
+    assert first_s < (time.monotonic() - started_at) / 2
     connection.close()
 
 
