@@ -12,6 +12,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import Context, copy_context
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
@@ -63,7 +64,7 @@ class StoreUser:
 
     async def __aexit__(self, *exception: object) -> None:
         """Close the store."""
-        await read_in_thread(self.close)
+        await complete(self.close)
 
     def __enter__(self) -> Self:
         """Return the object."""
@@ -155,6 +156,7 @@ class _Call(msgspec.Struct):
     function: Callable[[], Any]
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
+    context: Context
 
 
 class StoreThreads:
@@ -176,10 +178,10 @@ class StoreThreads:
     def submit(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
         """Call a function in a thread. Return the future of its result in the running loop.
 
-        The call is completed also if the future is cancelled.
+        A call that has begun is completed also if the future is cancelled.
         """
         loop = asyncio.get_running_loop()
-        call = _Call(function, loop, loop.create_future())
+        call = _Call(function, loop, loop.create_future(), copy_context())
         with self._lock:
             if self._idle:
                 self._idle.pop().put(call)
@@ -190,19 +192,27 @@ class StoreThreads:
         return call.future
 
     def _start(self, call: _Call) -> None:
-        self._count += 1
         calls: SimpleQueue[_Call] = SimpleQueue()
         calls.put(call)
-        name = f"harken-store-{self._count}"
+        name = f"harken-store-{self._count + 1}"
         # The end of a program waits for no thread: a call that nobody waits for may be cut off.
-        threading.Thread(target=self._run, args=[calls], name=name, daemon=True).start()
+        thread = threading.Thread(target=self._run, args=[calls], name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # The system has no thread left.
+            if not self._count:
+                raise
+            self._waiting.append(call)
+        else:
+            self._count += 1
 
     def _run(self, calls: SimpleQueue[_Call]) -> None:
         while True:
             call = calls.get()
             result, error = None, None
             try:
-                result = call.function()
+                if not call.future.cancelled():
+                    result = call.context.run(call.function)
             except BaseException as raised:  # noqa: BLE001 - raised where the result is awaited
                 error = raised
             with self._lock:  # Before the result arrives, so that the next call comes here.

@@ -53,7 +53,8 @@ def open_directory(home: Home, *, creates: bool = False) -> Iterator[TeamDirecto
 def open_team(home: Home, url: str | None = None) -> Team | None:
     """Open the parts of a team for a service. Return None if there are no users.
 
-    url: the store that is served, if it is not that of the home. Raises ConfigError, StoreError.
+    url: the store that is served, empty for the file of the home; by default the configured one.
+    Raises ConfigError, StoreError.
     """
     if not has_team(home, url):
         return None
@@ -78,14 +79,14 @@ def _open_postgres(address: str) -> TeamDirectory:
 
 def _find_postgres(home: Home, url: str | None) -> str | None:
     """Return the URL of a store in PostgreSQL, which has the users, too, or None."""
-    address = url or load_settings(home).store
+    address = load_settings(home).store if url is None else url
     return address if address and get_scheme(address) in POSTGRES_SCHEMES else None
 
 
 def _find_index(home: Home, url: str | None) -> Path:
     """Return the file of the index of a store: each store has its own."""
-    address = url or load_settings(home).store
-    if address is None:
+    address = load_settings(home).store if url is None else url
+    if not address:
         return home.access_file
     digest = hashlib.sha256(address.encode("utf-8", "surrogatepass")).hexdigest()
     return home.access_file.with_name(f"access-{digest[:16]}.db")

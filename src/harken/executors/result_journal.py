@@ -9,6 +9,7 @@ Source: docs/design/025-batch-work.md.
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from pathlib import Path
 from shutil import rmtree
@@ -19,6 +20,8 @@ from blake3 import blake3
 
 _HASH_BYTES = 32
 _PARTIAL = "partial-"
+_PARTIAL_S = 60.0
+"""A file is written in a moment. One that is partial for so long is left over."""
 
 
 class ResultJournal(msgspec.Struct, frozen=True):
@@ -61,10 +64,12 @@ class ResultJournal(msgspec.Struct, frozen=True):
         rmtree(self.folder, ignore_errors=True)
 
     def close(self) -> None:
-        """Remove the folder if it has no result, with partial output of killed workers."""
+        """Remove the folder if it has no result, with partial files that killed workers left."""
+        oldest = time.time() - _PARTIAL_S  # A younger one may be that of another process.
         with suppress(OSError):
             for partial in self.folder.glob(f"{_PARTIAL}*"):
-                partial.unlink(missing_ok=True)
+                if partial.stat().st_mtime < oldest:
+                    partial.unlink(missing_ok=True)
             self.folder.rmdir()
 
     def _path(self, key: str) -> Path:

@@ -83,10 +83,10 @@ class BatchReruns(msgspec.Struct, frozen=True, kw_only=True):
             ordered=False,
         )
         for item, result in results:
-            self.journal_of(item).clear()
             if isinstance(result, ItemFailure):
                 on_result(item, RerunResult(item.log, error=str(result.error)))
             else:
+                self.journal_of(item).clear()
                 on_result(item, result)
         ResultJournal(self.journal).close()
 
@@ -135,12 +135,12 @@ async def _run(setup: RerunSetup, item: RerunItem, journal: ResultJournal) -> Re
 
 def _with_journal(runtime: AgentRuntime, journal: ResultJournal) -> AgentRuntime:
     """Return the runtime of one run, whose models have a journal."""
-    resolve = runtime.models.resolver
+    resolve, redacts = runtime.models.resolver, runtime.redact is not None
 
     @cache
     def resolve_journaled(name: str) -> JournaledModel:
-        return JournaledModel(resolve(name), journal)
+        return JournaledModel(resolve(name), journal, redacts=redacts)
 
     default = runtime.default_model
-    model = None if default is None else JournaledModel(default, journal)
+    model = None if default is None else JournaledModel(default, journal, redacts=redacts)
     return replace(runtime, model=model, models=replace(runtime.models, resolver=resolve_journaled))

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from harken.core.messages import Message
+from harken.core.secrets.redaction import find_kind_in_json
 from harken.core.stream import Chunk, Finish, StreamAccumulator, iter_chunks
 from harken.executors.result_journal import ResultJournal
 from harken.llm.base import Model, ModelRequest
@@ -25,11 +26,14 @@ class _NotedAnswer(msgspec.Struct, frozen=True):
 class JournaledModel:
     """A model with a journal of its answers, for one run."""
 
-    def __init__(self, model: Model, journal: ResultJournal) -> None:
-        """Use the journal of this run. The name is that of the model."""
+    def __init__(self, model: Model, journal: ResultJournal, *, redacts: bool = False) -> None:
+        """Use the journal of this run. The name is that of the model.
+
+        redacts: whether no credential may be stored. An answer with one is not noted.
+        """
         self.name = model.name
         self.context_window: int | None = getattr(model, "context_window", None)
-        self._model, self._journal = model, journal
+        self._model, self._journal, self._redacts = model, journal, redacts
         self._counts: Counter[str] = Counter()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
@@ -56,4 +60,5 @@ class JournaledModel:
             content = msgspec.json.encode(_NotedAnswer(message, finish))
         except UnicodeEncodeError:  # Lone surrogates: such an answer is asked for again.
             return
-        self._journal.put(key, content)
+        if not self._redacts or not find_kind_in_json(content):
+            self._journal.put(key, content)

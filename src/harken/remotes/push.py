@@ -171,14 +171,14 @@ class Pusher(msgspec.Struct):
 
         def send_or_split(names: Sequence[CommitId]) -> None:
             """Send commits, and those beside a refused one in smaller batches."""
-            if len(refused) >= _MAX_REFUSED:
-                refused.update(names)
-                reason = f"not sent, because {_MAX_REFUSED} were refused"
-                result.refusals.append(Refusal(f"{len(names)} more commits", reason))
-                return
             try:
                 send(names)
             except REFUSALS as error:
+                if len(names) > 1 and len(refused) >= _MAX_REFUSED:
+                    refused.update(names)
+                    reason = f"not tried one by one, after {_MAX_REFUSED} were refused: {error}"
+                    result.refusals.append(Refusal(f"{len(names)} more commits", reason))
+                    return
                 if len(names) == 1:
                     refused.add(names[0])
                     result.refusals.append(Refusal(names[0], str(error)))
@@ -255,7 +255,9 @@ class Pusher(msgspec.Struct):
             result.files = len(changes)
             return
         for name, head in changes.items():
-            outcome = self._push_file(name, head, remote_state.get(name))
+            outcome = None
+            with self._refusing(result, name):
+                outcome = self._push_file(name, head, remote_state.get(name))
             if outcome == "sent":
                 result.files += 1
                 self.mirror.write_heads({name: head})

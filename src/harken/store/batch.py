@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 from blake3 import blake3
 
-from harken.core import canonical, commits
+from harken.core import canonical, commits, structs
 from harken.core.clock import format_rfc3339, parse_rfc3339
 from harken.core.commits import ArtifactRef, Commit, CommitId, CommitNotes, DeltaEntry, Hash
 from harken.errors import ObjectCorrupted, ObjectNotFound, ObjectTooLarge
@@ -92,6 +92,10 @@ class BatchContents(msgspec.Struct):
     derived: Mapping[str, ArtifactRef] = msgspec.field(default_factory=dict)
     tombstones: Mapping[str, Tombstone] = msgspec.field(default_factory=dict)
     moves: Mapping[str, BranchMove] = msgspec.field(default_factory=dict)
+
+    def copy(self) -> BatchContents:
+        """Return contents of which objects, files and tombstones can be replaced."""
+        return structs.replace(self, objects={**self.objects}, files={**self.files})
 
 
 def compute_name(kind: ObjectKind, body: bytes) -> str:

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 from pydantic_ai.messages import (
     BinaryContent,
     ModelMessage,
@@ -82,3 +83,26 @@ def test_a_message_that_did_not_change_keeps_its_line() -> None:
     before = encoder.encode(messages)
     after = encoder.encode([*messages, *build_messages()])
     assert all(new is old for new, old in zip(after, before, strict=False))
+
+
+@pydantic_dataclass(config=ConfigDict(validate_assignment=True))
+class Board:
+    """A result of a tool that pydantic encodes, and of which an assignment replaces the members."""
+
+    moves: int
+
+
+def test_a_change_of_a_dataclass_of_the_program_is_encoded() -> None:
+    board = Board(1)
+    encoder, messages = MessageEncoder(), [ModelRequest([ToolReturnPart("play", board, "c1")])]
+    encoder.encode([*messages])
+    board.moves = 2
+    assert encoder.encode([*messages]) == encode_messages([*messages])
+
+
+def test_members_that_are_replaced_as_a_whole_are_encoded() -> None:
+    part = TextPart("I call.")
+    encoder, messages = MessageEncoder(), [ModelResponse([part], timestamp=_TIME)]
+    encoder.encode([*messages])
+    part.__dict__ = {**part.__dict__, "content": "I wait."}
+    assert encoder.encode([*messages]) == encode_messages([*messages])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextvars import ContextVar
 
 import pytest
 
@@ -32,6 +33,30 @@ def test_an_error_is_raised_where_the_result_is_awaited() -> None:
 
     with pytest.raises(ZeroDivisionError):
         asyncio.run(main())
+
+
+def test_a_call_that_is_cancelled_before_it_begins_is_not_made() -> None:
+    async def main() -> list[str]:
+        threads, made, may_end = StoreThreads(1), list[str](), threading.Event()
+        first = threads.submit(lambda: may_end.wait(10))
+        second = threads.submit(lambda: made.append("second"))
+        second.cancel()
+        may_end.set()
+        await first
+        await threads.submit(lambda: made.append("third"))
+        return made
+
+    assert asyncio.run(main()) == ["third"]
+
+
+def test_a_call_has_the_context_variables_of_its_task() -> None:
+    variable: ContextVar[str] = ContextVar("variable")
+
+    async def main() -> str:
+        variable.set("tea")
+        return str(await StoreThreads().submit(variable.get))
+
+    assert asyncio.run(main()) == "tea"
 
 
 def test_a_task_that_is_cancelled_twice_ends_after_its_call() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from harken.core.commits import hash_raw
 from harken.store.base import Store, Tombstone, WriteBatch, compute_stats
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
+from harken.store.sqlite.database import SqliteConnection
 from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of
 
@@ -47,3 +49,34 @@ def test_a_purge_by_another_process_counts_for_the_next_write(tmp_path: Path) ->
         store.write(WriteBatch(raw={hash_raw(grown): grown}))
         assert store.raw(hash_raw(grown)) == b"gone\nmore\n"
         assert b"secret" not in path.read_bytes()
+
+
+class _OvertakenStore(SqliteStore):
+    """Another process purges content just before this one begins a write with tombstones."""
+
+    overtake: Callable[[], object] | None = None
+
+    @contextmanager
+    def removing(self) -> Iterator[SqliteConnection]:
+        if overtake := self.overtake:
+            self.overtake = None
+            overtake()
+        with super().removing() as connection:
+            yield connection
+
+
+def test_a_purge_by_another_process_counts_for_a_write_with_tombstones(tmp_path: Path) -> None:
+    path, tombstone = tmp_path / "s.db", Tombstone(when=WHEN, by="ann", why="it leaked")
+    first, second = b"first secret\n", b"second secret\n"
+    with closing(_OvertakenStore(path)) as store, closing(SqliteStore(path)) as other:
+        store.write(WriteBatch(raw={hash_raw(body): body for body in (first, second)}))
+        store.purge({hash_raw(first): b"gone\n"}, tombstone)
+        store.overtake = lambda: other.purge({hash_raw(second): b"gone too\n"}, tombstone)
+        grown = [first + b"more\n", second + b"more\n"]
+        store.write(WriteBatch(raw={hash_raw(body): body for body in grown}))
+        assert [store.raw(hash_raw(body)) for body in grown] == [
+            b"gone\nmore\n",
+            b"gone too\nmore\n",
+        ]
+        assert b"secret" not in path.read_bytes()
+        assert fsck(store) == []

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from operator import is_
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from pydantic_ai.messages import ModelMessage
 
@@ -24,13 +24,17 @@ _SCALARS = frozenset({type(None), bool, int, float, str, bytes, datetime})
 _MAX_HISTORIES = 64
 
 
+_Container: TypeAlias = tuple[Any, list[Any]]
+"""A list, a dict, its values, or an object with members; and the values that it had."""
+
+
 class _EncodedMessage(NamedTuple):
     """A message with its line, and the values that it had."""
 
     message: ModelMessage
     line: bytes
-    containers: list[tuple[Collection[Any], list[Any]]] | None
-    """Each container in the message, and its values. None if not all values can be compared."""
+    containers: list[_Container] | None
+    """None if not all values can be compared."""
 
     def is_current(self) -> bool:
         """Whether the message still has the values of the line.
@@ -40,7 +44,9 @@ class _EncodedMessage(NamedTuple):
         """
         if self.containers is None:
             return False
-        for container, values in self.containers:
+        for owner, values in self.containers:
+            # Another `__dict__` may have been assigned.
+            container = owner.__dict__.values() if hasattr(owner, "__dict__") else owner
             if len(container) != len(values) or not all(map(is_, container, values)):
                 return False
         return True
@@ -90,12 +96,13 @@ class _Opaque(Exception):
     """A value whose content is not known."""
 
 
-def _list_containers(message: object) -> list[tuple[Collection[Any], list[Any]]] | None:
+def _list_containers(message: object) -> list[_Container] | None:
     """Return the containers in a message, with their values.
 
-    Return None if it has a value other than data classes, lists, dicts and scalars.
+    Return None if it has a value other than data classes of pydantic-ai, lists, dicts and scalars:
+    other classes may define how they are encoded.
     """
-    containers: list[tuple[Collection[Any], list[Any]]] = []
+    containers: list[_Container] = []
     try:
         _add_containers([message], containers)
     except (_Opaque, RecursionError):
@@ -103,22 +110,21 @@ def _list_containers(message: object) -> list[tuple[Collection[Any], list[Any]]]
     return containers
 
 
-def _add_containers(
-    values: Sequence[Any], containers: list[tuple[Collection[Any], list[Any]]]
-) -> None:
+def _add_containers(values: Sequence[Any], containers: list[_Container]) -> None:
     for value in values:
         type_ = type(value)
         if type_ in _SCALARS:
             continue
-        inner: Collection[Any]
         if type_ is list or type_ is tuple:
-            inner = value
-        elif type_ is dict:
             containers.append((value, [*value]))
-            inner = value.values()
-        elif hasattr(type_, "__dataclass_fields__") and hasattr(value, "__dict__"):
-            inner = value.__dict__.values()
+        elif type_ is dict:
+            containers += ((value, [*value]), (value.values(), [*value.values()]))
+        elif (
+            type_.__module__.partition(".")[0] == "pydantic_ai"
+            and hasattr(type_, "__dataclass_fields__")
+            and hasattr(value, "__dict__")
+        ):
+            containers.append((value, [*value.__dict__.values()]))
         else:
             raise _Opaque
-        containers.append((inner, [*inner]))
         _add_containers(containers[-1][1], containers)

@@ -102,7 +102,9 @@ def command(as_json: bool, home: Home, **options: Any) -> None:
     with listening(home, wish, tls) as place, ExitStack() as stack:
         store = open_served_store(home, settings, wish.store)
         stack.callback(store.close)
-        team = TeamSource(lambda: open_team(home, wish.store))
+        # Not the configuration at the time of a request: the store is that of the start.
+        address = wish.store or settings.store or ""
+        team = TeamSource(lambda: open_team(home, address))
         stack.callback(team.close)
         gate = AccessCheck(place.token, any_host=place.is_open)
         limits = ServiceLimits(body_bytes=wish.max_mb * 1024 * 1024)

@@ -14,6 +14,7 @@ import anyio
 import anyio.to_thread
 import msgspec
 
+from harken.errors import HarkenError
 from harken.service.team.access import TeamGate
 from harken.service.team.audit import RequestAudit
 
@@ -48,6 +49,7 @@ class TeamSource:
         self.team = find()
         """The open team, or None."""
         self._checked_at = time.monotonic()
+        self._error: HarkenError | None = None
 
     async def find_parts(self, owner: AccessCheck) -> TeamParts | None:
         """Return the parts of the team, or None if there is none. Raises StoreError, ConfigError.
@@ -57,8 +59,9 @@ class TeamSource:
         if self._is_due():
             async with self._lock:
                 if self._is_due():
-                    self.team = await anyio.to_thread.run_sync(self._find)
-                    self._checked_at = time.monotonic()
+                    await self._look()
+        if self._error is not None:
+            raise self._error
         if self._parts is None and self.team is not None:
             gate, audit = TeamGate(owner, self.team), RequestAudit(self.team)
             self._parts = TeamParts(self.team, gate, audit)
@@ -68,6 +71,15 @@ class TeamSource:
         """Close the team, if there is one."""
         if self.team is not None:
             self.team.close()
+
+    async def _look(self) -> None:
+        """Look for the team. An error is kept, so that not each request repeats what fails."""
+        self._error = None
+        try:
+            self.team = await anyio.to_thread.run_sync(self._find)
+        except HarkenError as error:
+            self._error = error
+        self._checked_at = time.monotonic()
 
     def _is_due(self) -> bool:
         return self.team is None and time.monotonic() >= self._checked_at + self._interval_s

@@ -323,8 +323,11 @@ class RemoteStore:
                     raise self._invalid_response("logs that are not sorted")
                 last = log.name
                 yield log
-            if page.next is None or page.next != last:
+            if page.next is None:
                 return
+            if page.next < last or not (page.logs or page.next > last):
+                raise self._invalid_response("the same page twice")
+            last = page.next
 
     def log_end(self, name: str, limit_bytes: int | None = None) -> wire.LogEndBody:
         """Return the end of a session's log on the service, which is 0 if there is none.
@@ -332,8 +335,7 @@ class RemoteStore:
         limit_bytes: the end of these first bytes of it.
         """
         limit = "" if limit_bytes is None else f"?to={limit_bytes}"
-        path = f"/v1/logs/{quote(name, safe='')}{limit}"
-        response = self._connection.request(path, method="GET")
+        response = self._connection.request(f"/v1/logs/{quote(name, safe='')}{limit}", method="GET")
         return self._decode_response(wire.read_json, response, wire.LogEndBody)
 
     def read_log(self, name: str, start: int, stop: int) -> bytes:

@@ -164,9 +164,8 @@ class PackCache:
                 if generation > self._generation:
                     self._clear()
                     self._known_kinds = {}
-                    self.stand_ins = new_stand_ins  # First: other threads read it last.
-                    self._generation = generation
-                    self.has_evicted = bool(evicts)
+                    self.stand_ins, self.has_evicted = new_stand_ins, bool(evicts)
+                    self._generation = generation  # Last: other threads read it first.
         connection.generation, connection.version = generation, version
 
     @property

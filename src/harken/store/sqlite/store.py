@@ -9,7 +9,7 @@ Source: docs/formats/store.md; docs/design/004-context-store.md has the measurem
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from harken.core import commits as values
@@ -84,14 +84,26 @@ class SqliteStore(ChangeTable):
 
     def write_named(self, contents: BatchContents) -> None:
         """Write objects, each after its needs, whose names were computed: they are not verified."""
-        self._write_contents(contents, self._purge_new(contents))
+        self._write_contents(contents, verifies_files=False)
 
     def write(self, batch: WriteBatch) -> None:
-        contents = validate_batch(batch)
-        generation = self._purge_new(contents)
-        if contents.files:
-            self._raw_files.check(contents)
-        self._write_contents(contents, generation)
+        self._write_contents(validate_batch(batch), verifies_files=True)
+
+    def _write_contents(self, contents: BatchContents, *, verifies_files: bool) -> None:
+        """Write a batch, compared with all purged content: again if some was purged meanwhile."""
+        for _ in range(100):
+            batch = contents.copy()
+            generation = self._purge_new(batch)
+            if verifies_files and batch.files:
+                self._raw_files.check(batch)
+            with suppress(PurgedMeanwhile):
+                if batch.tombstones:
+                    with self.removing() as connection:
+                        self._writer.write_with_tombstones(connection, batch, generation)
+                else:
+                    self._writer.write(batch, generation)
+                return
+        raise StoreError(self.path, "is an older copy of the file that was open")
 
     def _purge_new(self, contents: BatchContents) -> int | None:
         """Purge new content that contains purged content, as `Writer.write` requires it."""
@@ -101,17 +113,6 @@ class SqliteStore(ChangeTable):
         if self._pack_cache.stand_ins:
             purge_new_content(contents, self.tombstones(), self._find_object)
         return generation
-
-    def _write_contents(self, contents: BatchContents, generation: int | None) -> None:
-        while not contents.tombstones:
-            try:
-                self._writer.write(contents, generation)
-            except PurgedMeanwhile:
-                generation = self._purge_new(contents)
-            else:
-                return
-        with self.removing() as connection:
-            self._writer.write_with_tombstones(connection, contents)
 
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
         bodies = self._read_bodies(names, ObjectKind.PART, ObjectKind.MESSAGE)

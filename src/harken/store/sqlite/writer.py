@@ -161,8 +161,15 @@ class Writer:
         for number, pack in packs:
             self._cache.add(connection, (number, number + 1), pack.pack)
 
-    def write_with_tombstones(self, connection: SqliteConnection, contents: BatchContents) -> None:
-        """Write a batch with tombstones, in a transaction that raises the generation."""
+    def write_with_tombstones(
+        self, connection: SqliteConnection, contents: BatchContents, generation: int | None
+    ) -> None:
+        """Write a batch with tombstones, in a transaction that raises the generation.
+
+        generation: as for `write`. Raises PurgedMeanwhile before anything is changed.
+        """
+        if generation not in (None, connection.generation):
+            raise PurgedMeanwhile
 
         def exists(name: str) -> bool:
             contents_of_name = BatchContents(derived={"": ArtifactRef(name)})
