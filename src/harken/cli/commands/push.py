@@ -244,9 +244,7 @@ class PushLoop(msgspec.Struct):
     def tell_refused(self) -> None:
         """Print how much the service refused."""
         if self.refused:
-            click.echo(
-                f"{self.refused:,} refused, as the lines above say; the rest was pushed", err=True
-            )
+            click.echo(f"{self.refused:,} refused (see above); the rest was pushed", err=True)
 
     def exit_code(self) -> int:
         """Return 2 if the service refused something, and 1 if a session was skipped."""
