@@ -74,7 +74,8 @@ class BatchReruns(msgspec.Struct, frozen=True, kw_only=True):
     ) -> None:
         """Run all items, and report each as it is ready. Raises ExecutorFailed.
 
-        A run that could not begin, or killed its workers, has an error and no log.
+        A run that could not begin, or killed its workers, has an error and no log; its answers stay
+        in the journal.
         """
         results = executor.map(
             AsyncFunction(_PrepareReruns(self), MAX_CONCURRENT),

@@ -12,12 +12,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from harken.core.commits import CommitId
-from harken.errors import (
-    BranchConflict,
-    ConfigError,
-    HarkenError,
-    NameNotFound,
-)
+from harken.errors import BranchConflict, ConfigError, HarkenError, NameNotFound
 from harken.remotes.mirror import Mirror
 from harken.remotes.service import RemoteHome
 from harken.store.base import Store

@@ -74,7 +74,7 @@ def command(
     REMOTE is the name of a remote, or the address of a `harken serve`; by default `origin`.
     Credentials of known formats are redacted. An interrupted push continues where it stopped. Exit
     code 1 if a session was skipped, or something has diverged: pull it first; 2 if the service
-    refused something, which is printed: the rest is pushed.
+    refused something, which is printed, and the push went on.
     """
     target, sessions = split_remote(home, arguments, first=False)
     if bool(sessions) == everything:
@@ -244,7 +244,7 @@ class PushLoop(msgspec.Struct):
     def tell_refused(self) -> None:
         """Print how much the service refused."""
         if self.refused:
-            click.echo(f"{self.refused:,} refused (see above); the rest was pushed", err=True)
+            click.echo(f"{self.refused:,} refused (see above)", err=True)
 
     def exit_code(self) -> int:
         """Return 2 if the service refused something, and 1 if a session was skipped."""
